@@ -1,0 +1,2 @@
+//! The `counterfoil` program.
+fn main() {}
