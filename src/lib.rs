@@ -1,3 +1,23 @@
 //! Counterfoil puts PostgreSQL tables behind REST resources in which a lost update cannot happen
 //! unseen. Every row has a version raised by the database; a write may name the version it was
 //! based on, and the check is a predicate of the one UPDATE.
+//!
+//! The map, in reading order:
+//! - [`version`] and [`precondition`]: from the header `If-Match` to the predicate.
+//! - [`record`]: the compare-and-set, and what becomes of a write that misses.
+//! - [`catalog`]: what PostgreSQL says the tables are.
+//! - [`db`]: connections, migrations, and what the database's errors mean.
+//! - [`http`]: routes, envelope, the accept loop.
+//! - [`config`], [`service`], [`cli`]: put together and started.
+
+pub mod version;
+pub mod precondition;
+pub mod record;
+pub mod catalog;
+pub mod db;
+pub mod http;
+pub mod json;
+pub mod error;
+pub mod config;
+pub mod service;
+pub mod cli;

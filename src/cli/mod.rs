@@ -1,0 +1,166 @@
+//! The command line.
+
+mod serve;
+mod verbs;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+
+/// PostgreSQL tables as REST resources in which a lost update cannot happen unseen.
+#[derive(Debug, Parser)]
+#[command(name = "counterfoil", version, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+    /// The database, as a URL
+    #[arg(long, global = true, env = "DATABASE_URL", hide_env_values = true)]
+    database_url: Option<String>,
+    /// The configuration [default: counterfoil.toml, where there is one]
+    #[arg(long, global = true, env = "COUNTERFOIL_CONFIG")]
+    config: Option<PathBuf>,
+    /// What to log: error, warn, info, debug, or per module as in RUST_LOG
+    #[arg(long, global = true, env = "COUNTERFOIL_LOG", default_value = "warn")]
+    log: String,
+    /// How to log
+    #[arg(long, global = true, env = "COUNTERFOIL_LOG_FORMAT", default_value = "text")]
+    log_format: LogFormat,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum LogFormat {
+    Text,
+    Json,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Serve the adopted tables of a database
+    Serve(ServeArgs),
+    /// Bring the schema "counterfoil" of the database up to date
+    Migrate,
+    /// Make a table a resource
+    Adopt(AdoptArgs),
+    /// Undo an adoption, by resource name or table
+    Release(ReleaseArgs),
+    /// Check the configuration against the database
+    Check,
+    /// Check the invariants of versions and change log; status 1 where one is broken
+    Audit,
+    /// Ask a running server whether it is alive; for container health checks
+    Health(HealthArgs),
+}
+
+#[derive(Args, Debug)]
+struct ServeArgs {
+    /// Where to listen [default: 127.0.0.1:8080]
+    #[arg(long, env = "COUNTERFOIL_LISTEN")]
+    listen: Option<SocketAddr>,
+    /// Serve without authentication: the actor is what the header X-Actor says
+    #[arg(long, env = "COUNTERFOIL_NO_AUTH")]
+    no_auth: bool,
+}
+
+#[derive(Args, Debug)]
+struct AdoptArgs {
+    /// The table, with its schema
+    table: String,
+    /// The resource's name in paths [default: the table's]
+    #[arg(long)]
+    name: Option<String>,
+    /// Log deletions only
+    #[arg(long)]
+    no_history: bool,
+    /// The column that holds the version
+    #[arg(long, default_value = "version")]
+    version_column: String,
+}
+
+#[derive(Args, Debug)]
+struct ReleaseArgs {
+    /// The resource's name, or the table
+    resource: String,
+    /// Drop the version column too, where the adoption added it
+    #[arg(long)]
+    drop_version: bool,
+}
+
+#[derive(Args, Debug)]
+struct HealthArgs {
+    /// The server's address
+    #[arg(long, env = "COUNTERFOIL_LISTEN", default_value = "127.0.0.1:8080")]
+    listen: SocketAddr,
+}
+
+/// Why a verb failed: the process's status and what to tell.
+#[derive(Debug)]
+struct Failure {
+    status: u8,
+    message: String,
+}
+
+impl Failure {
+    fn new(message: impl std::fmt::Display) -> Self {
+        Self { status: 1, message: message.to_string() }
+    }
+
+    /// A wrong configuration or command line.
+    fn usage(message: impl std::fmt::Display) -> Self {
+        Self { status: 2, message: message.to_string() }
+    }
+}
+
+/// Runs the program; gives its exit status.
+pub async fn run() -> ExitCode {
+    let cli = Cli::parse();
+    log_to_stderr(&cli.log, cli.log_format);
+    match dispatch(cli).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure { status, message }) => {
+            complain(&message);
+            ExitCode::from(status)
+        }
+    }
+}
+
+async fn dispatch(cli: Cli) -> Result<(), Failure> {
+    let Cli { verb, database_url, config, .. } = cli;
+    let database = || {
+        let missing = "Which database? Say --database-url or set DATABASE_URL";
+        database_url.clone().ok_or_else(|| Failure::usage(missing))
+    };
+    match verb {
+        Verb::Serve(args) => serve::serve(&database()?, config.as_deref(), &args).await,
+        Verb::Migrate => verbs::migrate(&database()?).await,
+        Verb::Adopt(args) => verbs::adopt(&database()?, &args).await,
+        Verb::Release(args) => verbs::release(&database()?, &args).await,
+        Verb::Check => verbs::check(&database()?, config.as_deref()).await,
+        Verb::Audit => verbs::audit(&database()?).await,
+        Verb::Health(args) => verbs::health(args.listen).await,
+    }
+}
+
+fn log_to_stderr(filter: &str, format: LogFormat) {
+    let filter = tracing_subscriber::EnvFilter::new(filter);
+    let builder =
+        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    match format {
+        LogFormat::Text => builder.init(),
+        LogFormat::Json => builder.json().init(),
+    }
+}
+
+/// Tells the user a line.
+fn say(line: &str) {
+    use std::io::Write as _;
+    let mut out = std::io::stdout().lock();
+    // Nobody reading any more is no reason to fail.
+    let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+}
+
+fn complain(message: &str) {
+    use std::io::Write as _;
+    let _ = writeln!(std::io::stderr(), "counterfoil: {message}");
+}

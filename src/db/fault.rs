@@ -1,0 +1,130 @@
+//! From a driver's error to what happened, by SQLSTATE. The words of the database stop here: they
+//! go to the log, never to a client.
+
+use sqlx::postgres::PgDatabaseError;
+
+/// What went wrong in the database, without its words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// 23505, 23P01: a unique or exclusion constraint holds against the row.
+    Taken(Constraint),
+    /// 23503: a foreign key holds against the row.
+    Reference(Constraint),
+    /// 23502: a column was left or made NULL.
+    Null(Constraint),
+    /// 23514, 23000, 44000, P0001: a rule of the table, a domain, a view or a trigger.
+    Check(Constraint),
+    /// Class 22, 54000: a value cannot be stored.
+    Value,
+    /// 42501: the service's role, or row security, does not allow it.
+    Forbidden,
+    /// 40001, 40P01: run it again from the start.
+    Retry,
+    /// 55P03: somebody holds the row locked.
+    LockTimeout,
+    /// 57014: the statement took longer than it may.
+    StatementTimeout,
+    /// 42P01, 42703, 0A000: the table is not what the catalogue says any more.
+    Drifted,
+    /// 42883, 42704, 42804, 42846, 42725: no such operator, type or configuration.
+    Mismatch,
+    /// 53100: the disk is full.
+    StorageFull,
+    /// The database cannot be reached, refuses connections or shuts down; nothing was done.
+    Unavailable,
+    /// The connection broke while a statement was under way.
+    Disconnected,
+    /// The queue for connections is full.
+    Overloaded,
+    /// Our own code failed while it held the connection.
+    Panicked,
+    /// A defect of ours, by SQLSTATE where there is one.
+    Unexpected(String),
+    /// A refusal of `counterfoil.adopt`, in its own words for a person.
+    Refused(String),
+}
+
+/// The constraint that a row ran against, by the database's names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Constraint {
+    /// The constraint or index.
+    pub name: String,
+    /// The schema of its table.
+    pub schema: String,
+    /// Its table.
+    pub table: String,
+    /// The column, where the database names one.
+    pub column: String,
+}
+
+impl Fault {
+    /// Whether the connection is no good after it.
+    pub fn breaks_connection(&self) -> bool {
+        matches!(
+            self,
+            Self::Unavailable | Self::Disconnected | Self::Panicked | Self::Unexpected(_)
+        )
+    }
+}
+
+impl From<sqlx::Error> for Fault {
+    fn from(error: sqlx::Error) -> Self {
+        match &error {
+            sqlx::Error::Database(database) => match database.try_downcast_ref::<PgDatabaseError>() {
+                Some(error) => classify(error),
+                None => Self::Unexpected(String::new()),
+            },
+            sqlx::Error::Io(_) | sqlx::Error::Tls(_) | sqlx::Error::WorkerCrashed => {
+                tracing::warn!(%error, "the connection to the database broke");
+                Self::Disconnected
+            }
+            _ => {
+                tracing::error!(%error, "the database answered something unexpected");
+                Self::Unexpected(String::new())
+            }
+        }
+    }
+}
+
+fn classify(error: &PgDatabaseError) -> Fault {
+    let constraint = || Constraint {
+        name: error.constraint().unwrap_or_default().to_owned(),
+        schema: error.schema().unwrap_or_default().to_owned(),
+        table: error.table().unwrap_or_default().to_owned(),
+        column: error.column().unwrap_or_default().to_owned(),
+    };
+    match error.code() {
+        "23505" | "23P01" => Fault::Taken(constraint()),
+        "23503" => Fault::Reference(constraint()),
+        "23502" => Fault::Null(constraint()),
+        "23514" | "23000" | "44000" | "P0001" => Fault::Check(constraint()),
+        "42501" => Fault::Forbidden,
+        "40001" | "40P01" => Fault::Retry,
+        "55P03" => Fault::LockTimeout,
+        "57014" => Fault::StatementTimeout,
+        "42P01" | "42703" | "0A000" => Fault::Drifted,
+        "42883" | "42704" | "42804" | "42846" | "42725" => Fault::Mismatch,
+        "53100" => Fault::StorageFull,
+        "CF001" => Fault::Refused(refusal(error)),
+        "25006" | "53300" | "57P01" | "57P02" | "57P03" => Fault::Unavailable,
+        code if code.starts_with("22") || code.starts_with("54") => Fault::Value,
+        code if code.starts_with("08") || code.starts_with("53") => Fault::Unavailable,
+        // Classes that the standard leaves free: raised by a trigger of the table's owner.
+        code if code.starts_with(|c: char| matches!(c, '6'..='9' | 'I'..='W' | 'Y' | 'Z')) => {
+            Fault::Check(constraint())
+        }
+        _ => unexpected(error),
+    }
+}
+
+fn refusal(error: &PgDatabaseError) -> String {
+    match error.hint() {
+        Some(hint) => format!("{}\n{hint}", error.message()),
+        None => error.message().to_owned(),
+    }
+}
+
+fn unexpected(error: &PgDatabaseError) -> Fault {
+    tracing::error!(code = error.code(), message = error.message(), "unexpected database error");
+    Fault::Unexpected(error.code().to_owned())
+}

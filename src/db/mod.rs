@@ -1,0 +1,116 @@
+//! Connections to PostgreSQL. Each is owned by a worker task that takes jobs from one bounded queue;
+//! no request ever holds a connection. A client that leaves drops its answer, never the work: a
+//! half-run statement or an open transaction cannot come back to the next borrower.
+
+pub mod connect;
+pub mod fault;
+
+use std::panic::AssertUnwindSafe;
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use sqlx::Connection as _;
+use sqlx::postgres::{PgConnectOptions, PgConnection};
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use crate::db::fault::Fault;
+
+/// How many jobs may wait for a connection before new ones are turned away.
+const QUEUE: usize = 4096;
+
+/// How long a worker waits between attempts to reach a database that is away.
+const RECONNECT_PAUSE: Duration = Duration::from_millis(100);
+
+/// How long a connection may lie unused before it is tried out ahead of its next job.
+const IDLE: Duration = Duration::from_secs(1);
+
+/// A job gets a connection, or why there is none, and gives whether the connection may serve the
+/// next job.
+type Job = Box<
+    dyn for<'c> FnOnce(Result<&'c mut PgConnection, Fault>) -> BoxFuture<'c, bool> + Send,
+>;
+
+/// A handle on the workers. They end when the last handle is dropped and the queue is empty.
+#[derive(Clone, Debug)]
+pub struct Db {
+    jobs: async_channel::Sender<Job>,
+}
+
+impl Db {
+    /// Starts `connections` workers on a database. They connect when their first job comes.
+    pub fn start(options: &PgConnectOptions, connections: usize) -> Self {
+        let (jobs, queue) = async_channel::bounded(QUEUE);
+        for _ in 0..connections.max(1) {
+            tokio::spawn(work(options.clone(), queue.clone()));
+        }
+        Self { jobs }
+    }
+
+    /// Runs a job on one of the connections and gives its result. The job is owned by the worker:
+    /// once begun, it is carried to its end whether or not the caller still waits.
+    ///
+    /// # Errors
+    /// What the job gives; [`Fault::Overloaded`] where the queue is full and
+    /// [`Fault::Unavailable`] where the database cannot be reached.
+    pub async fn run<T, F>(&self, job: F) -> Result<T, Fault>
+    where
+        T: Send + 'static,
+        F: for<'c> FnOnce(&'c mut PgConnection) -> BoxFuture<'c, Result<T, Fault>> + Send + 'static,
+    {
+        let (answer, result) = oneshot::channel();
+        let message: Job = Box::new(move |conn| {
+            async move {
+                if answer.is_closed() {
+                    return true; // The client left before anything was begun.
+                }
+                let result = match conn {
+                    Ok(conn) => job(conn).await,
+                    Err(fault) => Err(fault),
+                };
+                let healthy = !matches!(&result, Err(fault) if fault.breaks_connection());
+                // Nobody waiting any more is no error: the work is done all the same.
+                let _ = answer.send(result);
+                healthy
+            }
+            .boxed()
+        });
+        if self.jobs.try_send(message).is_err() {
+            return Err(Fault::Overloaded);
+        }
+        // The worker drops a job unanswered only when it panicked.
+        result.await.unwrap_or(Err(Fault::Panicked))
+    }
+}
+
+async fn work(options: PgConnectOptions, queue: async_channel::Receiver<Job>) {
+    let mut connection: Option<PgConnection> = None;
+    let mut used = Instant::now();
+    while let Ok(job) = queue.recv().await {
+        // A connection that died while nobody used it must not make a write's outcome unknown.
+        if let Some(conn) = &mut connection
+            && used.elapsed() > IDLE
+            && conn.ping().await.is_err()
+        {
+            connection = None;
+        }
+        let conn = match &mut connection {
+            Some(conn) => conn,
+            None => match connect::connect(&options).await {
+                Ok(fresh) => connection.insert(fresh),
+                Err(error) => {
+                    tracing::warn!(%error, "the database cannot be reached");
+                    job(Err(Fault::Unavailable)).await;
+                    tokio::time::sleep(RECONNECT_PAUSE).await;
+                    continue;
+                }
+            },
+        };
+        let healthy = AssertUnwindSafe(job(Ok(conn))).catch_unwind().await.unwrap_or(false);
+        if !healthy {
+            connection = None;
+        }
+        used = Instant::now();
+    }
+}

@@ -1,0 +1,141 @@
+//! The envelope of every answer: request id, `{"data": …}` or `{"error": …}`, RFC 9457 on demand,
+//! and the one log line of a request.
+
+use std::time::Instant;
+
+use axum::body::Body;
+use axum::extract::Request;
+use axum::http::header::{ACCEPT, CONTENT_TYPE, ETAG, HeaderName};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::error::Error;
+use crate::version::Tag;
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+const MOST_ID: usize = 128;
+
+/// The media type of RFC 9457.
+const PROBLEM: &str = "application/problem+json";
+
+impl IntoResponse for Error {
+    /// Leaves the failure for [`finish`], which knows the request id and what the client accepts.
+    fn into_response(self) -> Response {
+        let mut response = Response::new(Body::empty());
+        *response.status_mut() =
+            StatusCode::from_u16(self.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        response.extensions_mut().insert(self);
+        response
+    }
+}
+
+/// A success: `{"data": …}` around JSON text that is taken as it is.
+pub fn data(status: StatusCode, json: &str) -> Response {
+    let mut body = String::with_capacity(json.len() + 9);
+    body.push_str("{\"data\":");
+    body.push_str(json);
+    body.push('}');
+    json_response(status, body)
+}
+
+/// An answer of this JSON text.
+pub fn json_response(status: StatusCode, body: String) -> Response {
+    let mut response = Response::new(Body::from(body));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+/// Gives every request an id, every failure its body, and the log its line.
+pub async fn finish(request: Request, next: Next) -> Response {
+    let began = Instant::now();
+    let id = request_id(request.headers());
+    let problem = accepts_problem(request.headers());
+    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+    let mut response = next.run(request).await;
+    let code = match response.extensions_mut().remove::<Error>() {
+        Some(error) => {
+            render(&mut response, &error, &id, problem);
+            error.code().as_str()
+        }
+        None => "",
+    };
+    let micros = began.elapsed().as_micros();
+    let status = response.status().as_u16();
+    tracing::info!(%method, path, status, code, micros, request_id = id, "request");
+    if let Ok(id) = HeaderValue::from_str(&id) {
+        response.headers_mut().insert(REQUEST_ID, id);
+    }
+    response
+}
+
+/// The client's id where it is visible ASCII of a fair length, else one of ours.
+fn request_id(headers: &HeaderMap) -> String {
+    let given = headers.get(REQUEST_ID).and_then(|id| id.to_str().ok());
+    match given {
+        Some(id) if (1..=MOST_ID).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_graphic()) => {
+            id.to_owned()
+        }
+        _ => Uuid::now_v7().to_string(),
+    }
+}
+
+fn accepts_problem(headers: &HeaderMap) -> bool {
+    headers.get_all(ACCEPT).iter().any(|accept| {
+        accept.to_str().is_ok_and(|accept| {
+            accept.split(',').any(|range| {
+                let range = range.split(';').next().unwrap_or_default().trim();
+                range.eq_ignore_ascii_case(PROBLEM)
+            })
+        })
+    })
+}
+
+fn render(response: &mut Response, error: &Error, id: &str, problem: bool) {
+    let status = response.status();
+    let data = error.data().unwrap_or("null");
+    let (media_type, head) = if problem {
+        let head = json!({
+            "type": "about:blank",
+            "title": error.code().title(),
+            "status": status.as_u16(),
+            "detail": error.message(),
+            "code": error.code().as_str(),
+            "details": error.details(),
+            "request_id": id,
+        });
+        (PROBLEM, head)
+    } else {
+        let head = json!({ "error": envelope(error, id) });
+        ("application/json", head)
+    };
+    // The row is PostgreSQL's text; it is put in as it is, so that its numbers keep their digits.
+    let head = head.to_string();
+    let body = format!("{},\"data\":{data}}}", head.strip_suffix('}').unwrap_or(&head));
+    *response.body_mut() = Body::from(body);
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
+    if let Some(version) = error.version()
+        && let Ok(tag) = HeaderValue::from_str(&Tag::write(version))
+    {
+        headers.insert(ETAG, tag);
+    }
+    for (name, value) in error.headers() {
+        if let Ok(value) = HeaderValue::from_str(value) {
+            headers.insert(HeaderName::from_static(name), value);
+        }
+    }
+}
+
+/// The content of `error`, also where it stands inside another answer.
+pub fn envelope(error: &Error, request_id: &str) -> Value {
+    json!({
+        "code": error.code().as_str(),
+        "message": error.message(),
+        "details": error.details(),
+        "request_id": request_id,
+    })
+}

@@ -1,0 +1,84 @@
+//! HTTP: the routes, and what every request and answer has in common.
+
+mod cors;
+pub mod envelope;
+pub mod health;
+pub mod request;
+pub mod server;
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use axum::Router;
+use axum::middleware;
+use axum::routing::{get, post};
+use tower_http::catch_panic::CatchPanicLayer;
+
+use crate::catalog::Catalog;
+use crate::db::Db;
+use crate::error::{Code, Error};
+use crate::record;
+
+/// What every handler works with.
+#[derive(Clone, Debug)]
+pub struct App {
+    /// The connections to the database.
+    pub db: Db,
+    /// The catalogue of the moment; a request keeps the one it began with.
+    pub catalog: Arc<ArcSwap<Catalog>>,
+    /// Asks the watcher to look at the catalogue now.
+    pub refresh: Arc<tokio::sync::Notify>,
+    /// The limits on what a stranger may send.
+    pub limits: Limits,
+}
+
+/// Limits on what a stranger may send.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// The largest body, in bytes.
+    pub body: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { body: 1 << 20 }
+    }
+}
+
+/// Every route, in one list.
+pub fn router(app: App, cors_origins: &[String]) -> Router {
+    use record::http as records;
+    Router::new()
+        .route("/healthz", get(health::alive))
+        .route("/readyz", get(health::ready))
+        .route("/api/v1/{resource}", get(records::list).post(records::create))
+        .route(
+            "/api/v1/{resource}/{id}",
+            get(records::read)
+                .put(records::replace)
+                .patch(records::patch)
+                .delete(records::delete),
+        )
+        .route("/api/v1/{resource}/{id}/increment", post(records::increment))
+        .fallback(no_route)
+        .method_not_allowed_fallback(no_method)
+        .with_state(app)
+        .layer(CatchPanicLayer::custom(panicked))
+        .layer(middleware::from_fn(envelope::finish))
+        .layer(cors::layer(cors_origins))
+}
+
+async fn no_route() -> Error {
+    Error::new(Code::NotFound, "There is nothing at this address")
+}
+
+async fn no_method() -> Error {
+    Error::new(Code::MethodNotAllowed, "This address does not take this method")
+}
+
+fn panicked(_: Box<dyn std::any::Any + Send>) -> axum::response::Response {
+    use axum::response::IntoResponse as _;
+    tracing::error!("a handler panicked");
+    Error::new(Code::Internal, "The service failed; the request id finds it in the log")
+        .into_response()
+}

@@ -1,0 +1,171 @@
+//! What handlers take from a request: the target, the caller, preconditions, preferences, the body.
+
+use std::sync::Arc;
+
+use axum::body::{Body, to_bytes};
+use axum::extract::{FromRequestParts, Request};
+use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, IF_MATCH, IF_NONE_MATCH};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, Uri};
+use bytes::Bytes;
+
+use crate::catalog::key::Key;
+use crate::catalog::{Catalog, Resource};
+use crate::error::{Code, Error};
+use crate::http::App;
+use crate::precondition::Precondition;
+
+/// The longest name of an actor that is kept.
+const MOST_ACTOR: usize = 200;
+
+/// The resource that the path names, in the catalogue of the moment, and who asks.
+#[derive(Debug)]
+pub struct Target {
+    /// The resource.
+    pub resource: Arc<Resource>,
+    /// The path's segments after `/api/v1/{resource}`, percent-encoded as they came.
+    segments: Vec<String>,
+    /// The request's headers.
+    pub headers: HeaderMap,
+    /// The query string's parameters, decoded, in order.
+    pub parameters: Vec<(String, String)>,
+}
+
+impl FromRequestParts<App> for Target {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Error> {
+        Self::find(&app.catalog.load(), &parts.uri, &parts.headers)
+    }
+}
+
+impl Target {
+    fn find(catalog: &Catalog, uri: &Uri, headers: &HeaderMap) -> Result<Self, Error> {
+        let mut segments = uri.path().split('/').skip(3);
+        let name = segments.next().unwrap_or_default();
+        let resource = catalog.resource(name).cloned().ok_or_else(|| {
+            Error::new(Code::NotFound, format!("There is no resource \"{name}\""))
+        })?;
+        let parameters = axum::extract::Query::<Vec<(String, String)>>::try_from_uri(uri)
+            .map_err(|_| Error::new(Code::InvalidQuery, "The query string cannot be read"))?
+            .0;
+        let segments = segments.map(str::to_owned).collect();
+        Ok(Self { resource, segments, headers: headers.clone(), parameters })
+    }
+
+    /// The key in the path.
+    ///
+    /// # Errors
+    /// `INVALID_ID`.
+    pub fn key(&self) -> Result<Key, Error> {
+        let segment = self.segments.first().map_or("", String::as_str);
+        Key::from_segment(segment, &self.resource)
+    }
+
+    /// The request's preconditions.
+    ///
+    /// # Errors
+    /// `INVALID_IF_MATCH`.
+    pub fn precondition(&self) -> Result<Precondition, Error> {
+        let lines = |name| self.headers.get_all(name).iter().map(|line| line.as_bytes());
+        let strict = self.resource.settings.strict_etags;
+        Precondition::from_headers(lines(IF_MATCH), lines(IF_NONE_MATCH), strict)
+    }
+
+    /// Who makes the request. Without authentication that is what `X-Actor` says.
+    pub fn actor(&self) -> String {
+        let named = self.headers.get("x-actor").map(|actor| String::from_utf8_lossy(actor.as_bytes()));
+        match named.as_deref().map(str::trim) {
+            None | Some("") => "anonymous".to_owned(),
+            Some(actor) => actor.chars().filter(|c| !c.is_control()).take(MOST_ACTOR).collect(),
+        }
+    }
+
+    /// Whether a parameter of a write is there and true.
+    ///
+    /// # Errors
+    /// `INVALID_QUERY` where it is neither true nor false, or where another parameter is there: a
+    /// write that ignored a word of its request would do something else than was asked.
+    pub fn only_flag(&self, flag: &str) -> Result<bool, Error> {
+        let mut set = false;
+        for (name, value) in &self.parameters {
+            match value.as_str() {
+                "true" | "" if name == flag => set = true,
+                "false" if name == flag => {}
+                _ if name == flag => {
+                    let message = format!("{flag} must be true or false");
+                    return Err(Error::field(Code::InvalidQuery, name, message));
+                }
+                _ => {
+                    let message = format!("This request takes no parameter \"{name}\"");
+                    return Err(Error::field(Code::InvalidQuery, name, message));
+                }
+            }
+        }
+        Ok(set)
+    }
+
+    /// Whether `Prefer` (RFC 7240) holds this preference: `return=minimal`.
+    pub fn prefers(&self, preference: &str) -> bool {
+        self.headers.get_all("prefer").iter().any(|line| {
+            line.to_str().is_ok_and(|line| {
+                line.split([',', ';']).any(|part| {
+                    part.trim().replace([' ', '"'], "").eq_ignore_ascii_case(preference)
+                })
+            })
+        })
+    }
+}
+
+/// The media type of a body, in lower case and without parameters; empty where none is named.
+pub fn media_type(headers: &HeaderMap) -> String {
+    headers
+        .get(CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok())
+        .map(|value| value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase())
+        .unwrap_or_default()
+}
+
+/// Demands a body of plain JSON.
+///
+/// # Errors
+/// `UNSUPPORTED_MEDIA_TYPE`.
+pub fn demand_json(headers: &HeaderMap) -> Result<(), Error> {
+    match media_type(headers).as_str() {
+        "" | "application/json" => Ok(()),
+        other => Err(unsupported(other, "application/json").header("accept", "application/json")),
+    }
+}
+
+/// The answer to a media type that is not taken.
+pub fn unsupported(given: &str, taken: &'static str) -> Error {
+    let message = format!("The body is {given}; this request takes {taken} (Content-Type)");
+    Error::new(Code::UnsupportedMediaType, message)
+}
+
+/// Reads a whole body within the limit.
+///
+/// # Errors
+/// `BODY_TOO_LARGE`, or `INVALID_JSON` where the client stopped sending.
+pub async fn body(request: Request<Body>, most: usize) -> Result<Bytes, Error> {
+    let too_large = || {
+        let message = format!("The body is larger than {most} bytes");
+        Error::new(Code::BodyTooLarge, message).detail("max_bytes", most).header("connection", "close")
+    };
+    let declared = request
+        .headers()
+        .get(CONTENT_LENGTH)
+        .and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
+    if declared.is_some_and(|length| usize::try_from(length).map_or(true, |length| length > most)) {
+        return Err(too_large());
+    }
+    to_bytes(request.into_body(), most).await.map_err(|error| {
+        let limited = std::error::Error::source(&error)
+            .is_some_and(|source| source.is::<http_body_util::LengthLimitError>());
+        if limited {
+            too_large()
+        } else {
+            Error::new(Code::InvalidJson, "The body ended before it was complete")
+        }
+    })
+}

@@ -1,0 +1,96 @@
+//! The accept loop: time for headers, a bound on connections, and an end that lets requests finish.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::Request;
+use hyper::body::Incoming;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use hyper_util::server::graceful::GracefulShutdown;
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+use tower::ServiceExt as _;
+
+/// How long a client may take over the headers of a request.
+const HEADER_TIME: Duration = Duration::from_secs(15);
+/// How long requests under way may take once the server is told to end.
+const DRAIN_TIME: Duration = Duration::from_secs(10);
+/// How many connections are served at once.
+const CONNECTIONS: usize = 20_000;
+/// How long to wait after the system could not give a connection (out of file descriptors).
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Serves until `shutdown` resolves, then lets requests under way finish, within bounds. The caller
+/// owns the listener and the signal.
+pub async fn run(listener: TcpListener, router: Router, shutdown: impl Future<Output = ()>) {
+    let builder = builder();
+    let graceful = GracefulShutdown::new();
+    let places = Arc::new(Semaphore::new(CONNECTIONS));
+    let mut shutdown = std::pin::pin!(shutdown);
+    loop {
+        let accepted = tokio::select! {
+            accepted = accept(&listener, &places) => accepted,
+            () = &mut shutdown => break,
+        };
+        let (stream, place) = match accepted {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                tracing::warn!(%error, "a connection could not be accepted");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+                continue;
+            }
+        };
+        // Answers are small and complete; waiting to fill a segment would only delay them.
+        let _ = stream.set_nodelay(true);
+        let router = router.clone();
+        let service = hyper::service::service_fn(move |request: Request<Incoming>| {
+            let router = router.clone();
+            async move {
+                let answered: Result<_, Infallible> = router.oneshot(request.map(Body::new)).await;
+                answered
+            }
+        });
+        let connection = builder.serve_connection(TokioIo::new(stream), service);
+        let connection = graceful.watch(connection.into_owned());
+        tokio::spawn(async move {
+            // A client that breaks off is its own affair.
+            let _ = connection.await;
+            drop(place);
+        });
+    }
+    drop(listener);
+    if tokio::time::timeout(DRAIN_TIME, graceful.shutdown()).await.is_err() {
+        tracing::warn!("requests were still under way when the time to finish them was over");
+    }
+}
+
+async fn accept(
+    listener: &TcpListener,
+    places: &Arc<Semaphore>,
+) -> std::io::Result<(tokio::net::TcpStream, tokio::sync::OwnedSemaphorePermit)> {
+    let place = places.clone().acquire_owned().await.map_err(std::io::Error::other)?;
+    let (stream, _) = listener.accept().await?;
+    Ok((stream, place))
+}
+
+fn builder() -> auto::Builder<TokioExecutor> {
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADER_TIME)
+        .max_headers(100)
+        .max_buf_size(64 * 1024);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .keep_alive_interval(Some(Duration::from_secs(20)))
+        .max_concurrent_streams(128)
+        .max_header_list_size(32 * 1024);
+    builder
+}

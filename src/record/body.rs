@@ -1,0 +1,181 @@
+//! From the members of a body to the columns they set, checked by name and kind.
+
+use std::fmt::Write as _;
+
+use uuid::Uuid;
+
+use crate::catalog::key::Key;
+use crate::catalog::kind::Kind;
+use crate::catalog::{Column, Resource};
+use crate::error::{Code, Error};
+use crate::json::{self, Member};
+
+/// The columns that a write sets, and to what.
+#[derive(Debug, Default, Clone)]
+pub struct Assignments {
+    /// Columns set from `json`, by their place in the resource, in order.
+    pub set: Vec<usize>,
+    /// Columns that return to their default.
+    pub defaulted: Vec<usize>,
+    /// Columns of `set` that hold JSON and take a merge patch instead of a value (RFC 7396).
+    pub merged: Vec<usize>,
+    /// The columns of `set`, as the text of a JSON object.
+    pub json: String,
+}
+
+/// Which body is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Purpose {
+    Create,
+    Replace,
+    Patch { merge: bool },
+}
+
+/// Reads the body of a new record. The key, where the path gives it, must not be contradicted.
+///
+/// # Errors
+/// `UNKNOWN_FIELD`, `MISSING_FIELD` or `INVALID_VALUE`, with the field.
+pub fn create(
+    resource: &Resource,
+    key: Option<&Key>,
+    members: Vec<Member>,
+) -> Result<Assignments, Error> {
+    Reader { resource, key, purpose: Purpose::Create }.read(members)
+}
+
+/// Reads the body of a whole replacement: writable columns left out return to their default.
+///
+/// # Errors
+/// As [`create`].
+pub fn replace(resource: &Resource, key: &Key, members: Vec<Member>) -> Result<Assignments, Error> {
+    Reader { resource, key: Some(key), purpose: Purpose::Replace }.read(members)
+}
+
+/// Reads the body of a partial change. With `merge`, an object for a JSON column is merged into it.
+///
+/// # Errors
+/// As [`create`], without `MISSING_FIELD`.
+pub fn patch(
+    resource: &Resource,
+    key: &Key,
+    members: Vec<Member>,
+    merge: bool,
+) -> Result<Assignments, Error> {
+    Reader { resource, key: Some(key), purpose: Purpose::Patch { merge } }.read(members)
+}
+
+struct Reader<'a> {
+    resource: &'a Resource,
+    key: Option<&'a Key>,
+    purpose: Purpose,
+}
+
+impl Reader<'_> {
+    fn read(&self, members: Vec<Member>) -> Result<Assignments, Error> {
+        let mut values: Vec<Option<String>> = vec![None; self.resource.columns.len()];
+        for (name, value) in members {
+            let place = self.resource.columns.iter().position(|c| c.name == name && !c.hidden);
+            let Some(place) = place else {
+                let message = format!("{} has no field \"{name}\"", self.resource.name);
+                return Err(Error::field(Code::UnknownField, &name, message));
+            };
+            let column = &self.resource.columns[place];
+            if self.takes(place, column, value.get())? {
+                check(column, &value)?;
+                values[place] = Some(value.get().to_owned());
+            }
+        }
+        self.complete(&mut values)?;
+        Ok(self.assign(&values))
+    }
+
+    /// Whether the value is to be stored; a client may send back the whole row it read.
+    fn takes(&self, place: usize, column: &Column, value: &str) -> Result<bool, Error> {
+        let part = self.resource.key.iter().position(|&k| k == place);
+        match (part, self.key) {
+            (Some(part), Some(key)) if !key.part_equals(part, value, column) => {
+                let message = format!("{} differs from the id in the address", column.name);
+                Err(Error::field(Code::InvalidValue, &column.name, message))
+            }
+            (Some(_), Some(_)) => Ok(false),
+            _ => Ok(column.writable()),
+        }
+    }
+
+    /// Adds what the body may leave out, and finds what it may not.
+    fn complete(&self, values: &mut [Option<String>]) -> Result<(), Error> {
+        if let Purpose::Patch { .. } = self.purpose {
+            return Ok(());
+        }
+        if self.purpose == Purpose::Create {
+            self.give_key(values);
+        }
+        for (place, column) in self.resource.columns.iter().enumerate() {
+            let in_path = self.purpose == Purpose::Replace && self.resource.key.contains(&place);
+            if column.required() && values[place].is_none() && !in_path {
+                let message = format!("{} is required", column.name);
+                return Err(Error::field(Code::MissingField, &column.name, message));
+            }
+        }
+        Ok(())
+    }
+
+    /// The key of a new record: from the path, from the body, from the column's default, or made.
+    fn give_key(&self, values: &mut [Option<String>]) {
+        for (part, &place) in self.resource.key.iter().enumerate() {
+            let column = &self.resource.columns[place];
+            let text = match self.key {
+                Some(key) => key.parts.get(part).cloned(),
+                None if values[place].is_some() || column.default.is_some() => None,
+                None if column.kind == Kind::Uuid => Some(Uuid::now_v7().to_string()),
+                None => None,
+            };
+            if let Some(text) = text {
+                values[place] = Some(serde_json::Value::String(text).to_string());
+            }
+        }
+    }
+
+    fn assign(&self, values: &[Option<String>]) -> Assignments {
+        let mut assignments = Assignments { json: "{".to_owned(), ..Assignments::default() };
+        for (place, column) in self.resource.columns.iter().enumerate() {
+            match &values[place] {
+                Some(value) => {
+                    let comma = if assignments.set.is_empty() { "" } else { "," };
+                    let name = serde_json::Value::from(column.name.as_str());
+                    let _ = write!(assignments.json, "{comma}{name}:{value}");
+                    assignments.set.push(place);
+                    let merge = self.purpose == Purpose::Patch { merge: true };
+                    if merge && matches!(column.kind, Kind::Json { .. }) && value.starts_with('{') {
+                        assignments.merged.push(place);
+                    }
+                }
+                None if self.purpose == Purpose::Replace
+                    && column.writable()
+                    && !self.resource.key.contains(&place) =>
+                {
+                    assignments.defaulted.push(place);
+                }
+                None => {}
+            }
+        }
+        assignments.json.push('}');
+        assignments
+    }
+}
+
+fn check(column: &Column, value: &serde_json::value::RawValue) -> Result<(), Error> {
+    let invalid = |wanted: &str| {
+        let message = format!("{} must be {wanted}", column.name);
+        Error::field(Code::InvalidValue, &column.name, message)
+    };
+    let json = value.get();
+    if json::holds_nul(json) {
+        return Err(invalid("free of the character NUL"));
+    }
+    if json == "null" {
+        let refused = column.not_null && !matches!(column.kind, Kind::Json { .. });
+        return if refused { Err(invalid("something other than null")) } else { Ok(()) };
+    }
+    column.kind.check(value).map_err(|wanted| invalid(&wanted))
+}

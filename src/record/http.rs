@@ -1,0 +1,368 @@
+//! The routes of records (API.md sections 3 and 4).
+
+use axum::extract::{Request, State};
+use axum::http::header::{CONTENT_LOCATION, ETAG, LINK, LOCATION};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::response::{IntoResponse as _, Response};
+use bytes::Bytes;
+use futures_util::FutureExt as _;
+
+use crate::catalog::Resource;
+use crate::catalog::key::Key;
+use crate::catalog::kind::Kind;
+use crate::db::fault::Fault;
+use crate::error::{Code, Error};
+use crate::http::envelope;
+use crate::http::request::{self, Target};
+use crate::http::App;
+use crate::json;
+use crate::precondition::{Precondition, Standing};
+use crate::record::store::{self, Found};
+use crate::record::{
+    Change, Increment, Outcome, Row, Verb, Write, body, conflict, list as page, patch as json_patch,
+    query,
+};
+use crate::version::{Tag, Version};
+
+/// The media types that PATCH takes.
+const PATCH_TYPES: &str =
+    "application/merge-patch+json, application/json, application/json-patch+json";
+
+/// `GET /{resource}/{id}`
+pub async fn read(State(app): State<App>, target: Target) -> Result<Response, Error> {
+    let key = target.key()?;
+    let precondition = target.precondition()?;
+    let select = read_parameters(&target)?;
+    let resource = target.resource.clone();
+    let found = app.db.run(move |conn| {
+        async move { store::read(conn, &resource, &key, select).await }.boxed()
+    });
+    match found.await.map_err(|fault| failure(&app, fault))? {
+        Found::Missing => Err(conflict::missing(&target.resource)),
+        Found::Gone(gone) => Err(conflict::gone(gone)),
+        Found::Row(row) => Ok(answer_read(&precondition, row)),
+    }
+}
+
+/// A read under preconditions: 304 where the client has this version already (RFC 9110 §13.1.2).
+fn answer_read(precondition: &Precondition, row: Row) -> Response {
+    let mut response = match precondition.standing(row.version) {
+        Standing::Holds => envelope::data(StatusCode::OK, &row.json),
+        Standing::Unwanted => StatusCode::NOT_MODIFIED.into_response(),
+        Standing::Stale => return conflict::unmet(row).into_response(),
+    };
+    tag(response.headers_mut(), row.version);
+    response
+}
+
+fn read_parameters(target: &Target) -> Result<Option<Vec<usize>>, Error> {
+    let mut select = None;
+    for (name, value) in &target.parameters {
+        match name.as_str() {
+            "select" if select.is_none() => select = Some(query::select(&target.resource, value)?),
+            _ => {
+                let message = format!("This request takes no parameter \"{name}\", or only once");
+                return Err(Error::field(Code::InvalidQuery, name, message));
+            }
+        }
+    }
+    Ok(select)
+}
+
+/// `GET /{resource}`
+pub async fn list(State(app): State<App>, target: Target) -> Result<Response, Error> {
+    let query = query::read(&target.resource, &target.parameters)?;
+    let count = target.prefers("count=exact");
+    let first = query.after.is_none();
+    let resource = target.resource.clone();
+    let page = app.db.run(move |conn| {
+        async move { page::read(conn, &resource, &query, count).await }.boxed()
+    });
+    let page = page.await.map_err(|fault| failure(&app, fault))??;
+    let next = page.next.as_deref().map_or(serde_json::Value::Null, Into::into);
+    let body = format!("{{\"data\":{},\"page\":{{\"next\":{next}}}}}", page.rows);
+    let mut response = envelope::json_response(StatusCode::OK, body);
+    let headers = response.headers_mut();
+    if let Some(next) = &page.next {
+        set(headers, LINK.as_str(), &format!("<{}>; rel=\"next\"", next_address(&target, next)));
+    }
+    if let Some(total) = page.total {
+        let range = match page.length {
+            length if first && length > 0 => format!("0-{}", length - 1),
+            _ => "*".to_owned(),
+        };
+        set(headers, "content-range", &format!("{range}/{total}"));
+        set(headers, "preference-applied", "count=exact");
+    }
+    Ok(response)
+}
+
+/// The same list from the cursor on.
+fn next_address(target: &Target, next: &str) -> String {
+    use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+    let mut address = format!("/api/v1/{}?", target.resource.name);
+    for (name, value) in target.parameters.iter().filter(|(name, _)| name != "after") {
+        let encode = |text| utf8_percent_encode(text, NON_ALPHANUMERIC);
+        address.push_str(&format!("{}={}&", encode(name), encode(value)));
+    }
+    address + "after=" + next
+}
+
+/// `POST /{resource}`
+pub async fn create(
+    State(app): State<App>,
+    target: Target,
+    request: Request,
+) -> Result<Response, Error> {
+    request::demand_json(&target.headers)?;
+    let precondition = target.precondition()?;
+    let dry_run = target.only_flag("dry_run")?;
+    let bytes = request::body(request, app.limits.body).await?;
+    let change = json::read_object(&bytes)
+        .and_then(|members| body::create(&target.resource, None, members))
+        .map(Change::Create);
+    let draft = Draft { key: None, verb: Verb::Create, change, precondition, dry_run };
+    write(&app, &target, draft).await
+}
+
+/// `PUT /{resource}/{id}`
+pub async fn replace(
+    State(app): State<App>,
+    target: Target,
+    request: Request,
+) -> Result<Response, Error> {
+    let key = target.key()?;
+    request::demand_json(&target.headers)?;
+    let precondition = demanded(&target)?;
+    let dry_run = target.only_flag("dry_run")?;
+    let bytes = request::body(request, app.limits.body).await?;
+    let members = json::read_object(&bytes);
+    let (verb, change) = if precondition.demands_absence() {
+        let body = members.and_then(|m| body::create(&target.resource, Some(&key), m));
+        (Verb::Create, body.map(Change::Create))
+    } else {
+        let body = members.and_then(|m| body::replace(&target.resource, &key, m));
+        (Verb::Replace, body.map(Change::Replace))
+    };
+    write(&app, &target, Draft { key: Some(key), verb, change, precondition, dry_run }).await
+}
+
+/// `PATCH /{resource}/{id}`
+pub async fn patch(
+    State(app): State<App>,
+    target: Target,
+    request: Request,
+) -> Result<Response, Error> {
+    let key = target.key()?;
+    let media_type = request::media_type(&target.headers);
+    let precondition = demanded(&target)?;
+    let dry_run = target.only_flag("dry_run")?;
+    let fields = |bytes: &Bytes, key: &Key, merge| {
+        json::read_object(bytes)
+            .and_then(|members| body::patch(&target.resource, key, members, merge))
+            .map(Change::Patch)
+    };
+    let read: &dyn Fn(&Bytes) -> Result<Change, Error> = match media_type.as_str() {
+        "" | "application/json" => &|bytes| fields(bytes, &key, false),
+        "application/merge-patch+json" => &|bytes| fields(bytes, &key, true),
+        "application/json-patch+json" => &|bytes| json_patch::read(bytes).map(Change::JsonPatch),
+        other => {
+            return Err(request::unsupported(other, PATCH_TYPES).header("accept-patch", PATCH_TYPES));
+        }
+    };
+    let change = read(&request::body(request, app.limits.body).await?);
+    let key = Some(key.clone());
+    write(&app, &target, Draft { key, verb: Verb::Patch, change, precondition, dry_run }).await
+}
+
+/// `DELETE /{resource}/{id}`
+pub async fn delete(State(app): State<App>, target: Target) -> Result<Response, Error> {
+    let key = Some(target.key()?);
+    let precondition = demanded(&target)?;
+    let dry_run = target.only_flag("dry_run")?;
+    let change = Ok(Change::Delete);
+    write(&app, &target, Draft { key, verb: Verb::Delete, change, precondition, dry_run }).await
+}
+
+/// `POST /{resource}/{id}/increment`
+pub async fn increment(
+    State(app): State<App>,
+    target: Target,
+    request: Request,
+) -> Result<Response, Error> {
+    let key = Some(target.key()?);
+    request::demand_json(&target.headers)?;
+    let precondition = demanded(&target)?;
+    let dry_run = target.only_flag("dry_run")?;
+    let bytes = request::body(request, app.limits.body).await?;
+    let change = read_increment(&target.resource, &bytes).map(Change::Increment);
+    write(&app, &target, Draft { key, verb: Verb::Increment, change, precondition, dry_run }).await
+}
+
+fn read_increment(resource: &Resource, bytes: &Bytes) -> Result<Increment, Error> {
+    let (mut field, mut by) = (None, "1".to_owned());
+    for (name, value) in json::read_object(bytes)? {
+        match name.as_str() {
+            "field" => {
+                let read = serde_json::from_str::<String>(value.get()).map_err(|_| {
+                    Error::field(Code::InvalidValue, "field", "field must be the name of a field")
+                })?;
+                field = Some(read);
+            }
+            "by" => value.get().clone_into(&mut by),
+            name => {
+                let message = format!("An increment has no member \"{name}\"");
+                return Err(Error::field(Code::UnknownField, name, message));
+            }
+        }
+    }
+    let missing = || Error::field(Code::MissingField, "field", "field is required");
+    let field = field.ok_or_else(missing)?;
+    let place = resource.columns.iter().position(|c| c.name == field && !c.hidden).ok_or_else(|| {
+        Error::field(Code::UnknownField, &field, format!("{} has no field \"{field}\"", resource.name))
+    })?;
+    let column = &resource.columns[place];
+    let invalid = |name: &str, message: String| Error::field(Code::InvalidValue, name, message);
+    let counts = matches!(column.kind, Kind::Integer(_) | Kind::Numeric(_) | Kind::Float);
+    if !counts || !column.writable() || resource.key.contains(&place) {
+        return Err(invalid(&field, format!("{field} is not a number that can be raised")));
+    }
+    let number = serde_json::value::RawValue::from_string(by.clone())
+        .map_err(|_| invalid("by", "by must be a number".to_owned()))?;
+    if !by.starts_with(|c: char| c == '-' || c.is_ascii_digit()) {
+        return Err(invalid("by", "by must be a number".to_owned()));
+    }
+    column.kind.check(&number).map_err(|wanted| invalid("by", format!("by must be {wanted}")))?;
+    Ok(Increment { column: place, by })
+}
+
+/// The preconditions of a write to a record, which some resources insist on.
+fn demanded(target: &Target) -> Result<Precondition, Error> {
+    let precondition = target.precondition()?;
+    let guarded = precondition.if_match.is_some() || precondition.demands_absence();
+    if target.resource.settings.require_if_match && !guarded {
+        let message = "This resource takes no write without If-Match: read the record and send its ETag";
+        return Err(Error::new(Code::PreconditionRequired, message));
+    }
+    Ok(precondition)
+}
+
+/// A write as the request has it, before it is handed to the database.
+struct Draft {
+    key: Option<Key>,
+    verb: Verb,
+    change: Result<Change, Error>,
+    precondition: Precondition,
+    dry_run: bool,
+}
+
+async fn write(app: &App, target: &Target, draft: Draft) -> Result<Response, Error> {
+    let Draft { key, verb, change, precondition, dry_run } = draft;
+    let resource = target.resource.clone();
+    let actor = target.actor();
+    let write = Write { resource, key: key.clone(), verb, change, precondition, actor, dry_run };
+    let outcome =
+        app.db.run(move |conn| async move { store::write(conn, &write).await }.boxed()).await;
+    let outcome = outcome.map_err(|fault| match fault {
+        Fault::Disconnected => unknown_outcome(),
+        fault => failure(app, fault),
+    })?;
+    answer(target, key, verb, outcome)
+}
+
+/// From what became of a write to its answer.
+fn answer(target: &Target, key: Option<Key>, verb: Verb, outcome: Outcome) -> Result<Response, Error> {
+    let resource = &target.resource;
+    match outcome {
+        Outcome::Applied(row) => Ok(written(target, StatusCode::OK, &row, key.as_ref())),
+        Outcome::Created(row, key) => {
+            let mut response = written(target, StatusCode::CREATED, &row, Some(&key));
+            set(response.headers_mut(), LOCATION.as_str(), &address(resource, &key));
+            Ok(response)
+        }
+        Outcome::AlreadyApplied(row) => {
+            let mut response = written(target, StatusCode::OK, &row, key.as_ref());
+            set(response.headers_mut(), "counterfoil-result", "already-applied");
+            Ok(response)
+        }
+        Outcome::Deleted => Ok(StatusCode::NO_CONTENT.into_response()),
+        Outcome::Conflict(found) => Err(conflict::conflict(resource, found)),
+        Outcome::Unwanted(row) => Err(conflict::unwanted(row)),
+        Outcome::Gone(gone) => Err(conflict::gone(gone)),
+        Outcome::Missing => {
+            let error = conflict::missing(resource);
+            let creates = verb == Verb::Replace;
+            Err(if creates { error.detail("hint", "If-None-Match: * creates") } else { error })
+        }
+        Outcome::Refused(error) => Err(error),
+    }
+}
+
+/// The answer to a write that holds: the row, or only its tag where the client prefers so.
+fn written(target: &Target, status: StatusCode, row: &Row, key: Option<&Key>) -> Response {
+    let minimal = target.prefers("return=minimal");
+    let mut response = match (minimal, status) {
+        (true, StatusCode::CREATED) => StatusCode::CREATED.into_response(),
+        (true, _) => StatusCode::NO_CONTENT.into_response(),
+        (false, status) => envelope::data(status, &row.json),
+    };
+    let headers = response.headers_mut();
+    tag(headers, row.version);
+    if minimal {
+        set(headers, "preference-applied", "return=minimal");
+    } else if let Some(key) = key {
+        set(headers, CONTENT_LOCATION.as_str(), &address(&target.resource, key));
+    }
+    response
+}
+
+fn address(resource: &Resource, key: &Key) -> String {
+    format!("/api/v1/{}/{}", resource.name, key.segment())
+}
+
+fn tag(headers: &mut HeaderMap, version: Version) {
+    set(headers, ETAG.as_str(), &Tag::write(version));
+}
+
+fn set(headers: &mut HeaderMap, name: &'static str, value: &str) {
+    if let Ok(value) = HeaderValue::from_str(value) {
+        headers.insert(name, value);
+    }
+}
+
+/// The connection broke while a write was under way: only the database knows what became of it.
+fn unknown_outcome() -> Error {
+    let message = "The connection to the database was lost while the write was under way. \
+        Read the record to see whether it was applied";
+    Error::new(Code::OutcomeUnknown, message)
+}
+
+/// From what the database could not do to the answer.
+pub fn failure(app: &App, fault: Fault) -> Error {
+    match fault {
+        Fault::Value | Fault::Check(_) => {
+            Error::new(Code::InvalidId, "The id cannot be one of this resource's")
+        }
+        Fault::Forbidden => Error::new(Code::NotAllowed, "The service may not read this resource"),
+        Fault::LockTimeout => {
+            Error::new(Code::LockTimeout, "Somebody else holds the record locked; nothing was done")
+        }
+        Fault::StatementTimeout | Fault::Retry | Fault::Overloaded => {
+            Error::new(Code::Overloaded, "The service could not do it in time; nothing was done")
+        }
+        Fault::StorageFull => Error::new(Code::StorageFull, "The database has no space left"),
+        Fault::Unavailable | Fault::Disconnected => {
+            Error::new(Code::DatabaseUnavailable, "The database cannot be reached")
+        }
+        Fault::Drifted | Fault::Mismatch => {
+            // The table was changed under us: look again, and let the client come back.
+            app.refresh.notify_one();
+            Error::new(Code::Overloaded, "The table is being changed; try again in a moment")
+        }
+        Fault::Taken(_) | Fault::Reference(_) | Fault::Null(_) | Fault::Panicked
+        | Fault::Unexpected(_) | Fault::Refused(_) => {
+            Error::new(Code::Internal, "The service failed; the request id finds it in the log")
+        }
+    }
+}
+

@@ -1,0 +1,151 @@
+//! Records: reading them, and the compare-and-set that every write is. A write either applies, or
+//! misses and is explained by a second statement; a conflict is a value, never an error.
+
+pub mod body;
+pub mod conflict;
+pub mod http;
+pub mod list;
+pub mod patch;
+pub mod query;
+pub mod refusal;
+pub mod statement;
+pub mod store;
+
+use std::sync::Arc;
+
+use crate::catalog::Resource;
+use crate::catalog::key::Key;
+use crate::error::Error;
+use crate::precondition::Precondition;
+use crate::record::body::Assignments;
+use crate::version::Version;
+
+/// One write to one record. It owns all it needs, so that it can be handed to whoever runs it.
+#[derive(Debug)]
+pub struct Write {
+    /// The table, as the catalogue had it when the request came.
+    pub resource: Arc<Resource>,
+    /// The record; `None` where it is to be created under an id still to be given.
+    pub key: Option<Key>,
+    /// Which request it is.
+    pub verb: Verb,
+    /// What is to be done; an error where the body says nothing that could be done. That error is
+    /// told only after existence and preconditions were checked (RFC 9110 §13.2.1).
+    pub change: Result<Change, Error>,
+    /// What the record must be like beforehand.
+    pub precondition: Precondition,
+    /// Who does it.
+    pub actor: String,
+    /// Whether to answer what would happen and write nothing.
+    pub dry_run: bool,
+}
+
+/// The kinds of write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verb {
+    /// POST to the resource, or PUT with `If-None-Match: *`.
+    Create,
+    /// PUT.
+    Replace,
+    /// PATCH.
+    Patch,
+    /// DELETE.
+    Delete,
+    /// POST to the record's `increment`.
+    Increment,
+}
+
+/// What a write does to its record.
+#[derive(Debug)]
+pub enum Change {
+    /// A new record.
+    Create(Assignments),
+    /// Every writable column, from the body or from its default.
+    Replace(Assignments),
+    /// The columns named.
+    Patch(Assignments),
+    /// A JSON Patch (RFC 6902), applied to the record as it stands.
+    JsonPatch(json_patch::Patch),
+    /// Its end.
+    Delete,
+    /// Adds to a number in place.
+    Increment(Increment),
+}
+
+/// `by` is added to the column at `column`.
+#[derive(Debug)]
+pub struct Increment {
+    /// Where the column stands in the resource's columns.
+    pub column: usize,
+    /// The number as text, every digit kept.
+    pub by: String,
+}
+
+/// A row as it stands: its version, and itself as the JSON text that PostgreSQL made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// The version.
+    pub version: Version,
+    /// The row.
+    pub json: String,
+}
+
+/// What became of a write.
+#[must_use = "a conflict is an outcome, not an error"]
+#[derive(Debug)]
+pub enum Outcome {
+    /// It happened; the row as it is now.
+    Applied(Row),
+    /// A record came to be, under this key.
+    Created(Row, Key),
+    /// The record is gone.
+    Deleted,
+    /// The precondition failed, but the row already holds all that the write sets: a retry after
+    /// a lost reply, not a conflict.
+    AlreadyApplied(Row),
+    /// The row moved since the client read it.
+    Conflict(Conflict),
+    /// `If-None-Match` named the current version.
+    Unwanted(Row),
+    /// The record was deleted.
+    Gone(Gone),
+    /// There never was such a record.
+    Missing,
+    /// The body or a constraint stands against it.
+    Refused(Error),
+}
+
+/// A write that met a row newer than the one it was based on.
+#[derive(Debug)]
+pub struct Conflict {
+    /// The row as it stands; `None` where the write was to create it and it is not there.
+    pub current: Option<Row>,
+    /// The newest version that the client named.
+    pub yours: Option<Version>,
+    /// Who wrote the current version and when, where the change log knows it.
+    pub by: Option<Authorship>,
+    /// `update_update`, `delete_update` or `create_create`.
+    pub kind: &'static str,
+}
+
+/// Who wrote a version, and when.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Authorship {
+    /// The actor of the request, else the database role.
+    pub by: String,
+    /// RFC 3339 in UTC with microseconds, by the database's clock.
+    pub at: String,
+}
+
+/// A record that was deleted.
+#[derive(Debug)]
+pub struct Gone {
+    /// The version of the deletion, one above the last row's.
+    pub version: Version,
+    /// Who deleted it, and when.
+    pub by: Authorship,
+    /// The last row as JSON text.
+    pub last: Option<String>,
+    /// The newest version that the client named.
+    pub yours: Option<Version>,
+}

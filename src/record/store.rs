@@ -1,0 +1,343 @@
+//! Runs a write: one statement where it applies, a second one that explains it where it misses.
+
+use sqlx::postgres::{PgArguments, PgConnection, PgRow};
+use sqlx::query::Query;
+use sqlx::{AssertSqlSafe, Postgres, Row as _};
+
+use crate::catalog::Resource;
+use crate::catalog::key::Key;
+use crate::db::fault::Fault;
+use crate::error::Code;
+use crate::precondition::{Condition, Standing};
+use crate::record::body::Assignments;
+use crate::record::statement::{self, Shape};
+use crate::record::{Authorship, Change, Conflict, Gone, Outcome, Row, Verb, Write, patch, refusal};
+use crate::version::Version;
+
+/// How often a write starts over: after a deadlock, or when the row changed between the statement
+/// that missed and the one that was to explain the miss.
+const TRIES: usize = 4;
+
+/// Runs one write to its outcome.
+///
+/// # Errors
+/// What the database could not do; everything that the request itself is to blame for is an
+/// [`Outcome`].
+pub async fn write(conn: &mut PgConnection, write: &Write) -> Result<Outcome, Fault> {
+    for _ in 0..TRIES {
+        match attempt(conn, write).await {
+            Err(Fault::Retry) | Ok(None) => {}
+            Err(fault) => return Err(fault),
+            Ok(Some(outcome)) => return Ok(outcome),
+        }
+    }
+    Err(Fault::Retry)
+}
+
+/// One attempt; `None` where it must start over on fresh ground.
+async fn attempt(conn: &mut PgConnection, write: &Write) -> Result<Option<Outcome>, Fault> {
+    let change = match &write.change {
+        Ok(change) => change,
+        Err(error) => {
+            let explained = match &write.key {
+                Some(_) => explain(conn, write, None).await?,
+                None => None,
+            };
+            return Ok(Some(explained.unwrap_or(Outcome::Refused(error.clone()))));
+        }
+    };
+    match (change, &write.key) {
+        (Change::Create(body), key) => create(conn, write, key.as_ref(), body).await,
+        (_, None) => Ok(Some(Outcome::Missing)),
+        // Only a record that is not there fulfils `If-None-Match: *`.
+        (_, Some(_)) if write.precondition.demands_absence() => explain(conn, write, None).await,
+        (Change::Replace(body) | Change::Patch(body), Some(key)) => {
+            update(conn, write, key, body).await
+        }
+        (Change::JsonPatch(operations), Some(key)) => {
+            patch::write(conn, write, key, operations).await
+        }
+        (Change::Increment(increment), Some(key)) => {
+            let shape = Shape::Increment(increment.column);
+            let text = statement::text(&write.resource, &shape);
+            let query = conditional(&text, write, key).bind(&increment.by);
+            let result = execute(conn, write.dry_run, query).await;
+            settle(conn, write, None, result, |row| Ok(Outcome::Applied(row_of(&row)?))).await
+        }
+        (Change::Delete, Some(key)) => {
+            let text = statement::text(&write.resource, &Shape::Delete);
+            let result = execute(conn, write.dry_run, conditional(&text, write, key)).await;
+            settle(conn, write, None, result, |_| Ok(Outcome::Deleted)).await
+        }
+    }
+}
+
+/// The conditional UPDATE.
+pub(super) async fn update(
+    conn: &mut PgConnection,
+    write: &Write,
+    key: &Key,
+    body: &Assignments,
+) -> Result<Option<Outcome>, Fault> {
+    let text = statement::text(&write.resource, &Shape::update(body));
+    let mut query = conditional(&text, write, key);
+    if !body.set.is_empty() {
+        query = query.bind(&body.json);
+    }
+    let result = execute(conn, write.dry_run, query).await;
+    settle(conn, write, Some(body), result, |row| Ok(Outcome::Applied(row_of(&row)?))).await
+}
+
+/// The INSERT. It decides by itself who of several wins: the key's uniqueness is the predicate.
+async fn create(
+    conn: &mut PgConnection,
+    write: &Write,
+    key: Option<&Key>,
+    body: &Assignments,
+) -> Result<Option<Outcome>, Fault> {
+    if write.precondition.if_match.is_some() {
+        return create_against_if_match(conn, write, key, body).await.map(Some);
+    }
+    let text = statement::text(&write.resource, &Shape::Insert(body.set.clone()));
+    let query = sqlx::query(AssertSqlSafe(text)).bind(&body.json).bind(&write.actor);
+    match execute(conn, write.dry_run, query).await {
+        Ok(Some(row)) => {
+            let parts: Vec<String> = row.try_get(2)?;
+            Ok(Some(Outcome::Created(row_of(&row)?, Key { parts })))
+        }
+        Ok(None) => Ok(Some(Outcome::Refused(refusal::swallowed(&write.resource)))),
+        Err(Fault::Taken(_)) if key.is_some() && exists(conn, write).await? => {
+            explain(conn, write, None).await
+        }
+        Err(fault) => {
+            let error = refusal::explain(conn, write, Some(body), fault).await?;
+            Ok(Some(Outcome::Refused(error)))
+        }
+    }
+}
+
+/// A record that is to be created is not there yet, so `If-Match` cannot hold for it.
+async fn create_against_if_match(
+    conn: &mut PgConnection,
+    write: &Write,
+    key: Option<&Key>,
+    body: &Assignments,
+) -> Result<Outcome, Fault> {
+    if key.is_some() {
+        // Addressed by PUT: judged like every other write to that address.
+        return Ok(explain(conn, write, None).await?.unwrap_or(Outcome::Missing));
+    }
+    if let Some(error) = refusal::taken_key(conn, write, body).await? {
+        return Ok(Outcome::Refused(error));
+    }
+    let yours = write.precondition.newest_named();
+    Ok(Outcome::Conflict(Conflict { current: None, yours, by: None, kind: "create_create" }))
+}
+
+async fn exists(conn: &mut PgConnection, write: &Write) -> Result<bool, Fault> {
+    Ok(current(conn, write, None).await?.row.is_some())
+}
+
+/// Starts a conditional statement with its parameters: key, versions wanted and not wanted, actor.
+fn conditional<'q>(
+    text: &std::sync::Arc<str>,
+    write: &'q Write,
+    key: &'q Key,
+) -> Query<'q, Postgres, PgArguments> {
+    bind_key(sqlx::query(AssertSqlSafe(text.clone())), key)
+        .bind(write.precondition.wanted())
+        .bind(write.precondition.unwanted())
+        .bind(&write.actor)
+}
+
+fn bind_key<'q>(
+    mut query: Query<'q, Postgres, PgArguments>,
+    key: &'q Key,
+) -> Query<'q, Postgres, PgArguments> {
+    for part in &key.parts {
+        query = query.bind(part);
+    }
+    query
+}
+
+/// Runs a statement by itself, or inside a transaction that is rolled back after every deferred
+/// constraint had its say.
+async fn execute(
+    conn: &mut PgConnection,
+    dry_run: bool,
+    query: Query<'_, Postgres, PgArguments>,
+) -> Result<Option<PgRow>, Fault> {
+    if !dry_run {
+        return Ok(query.fetch_optional(conn).await?);
+    }
+    sqlx::raw_sql("BEGIN").execute(&mut *conn).await?;
+    let mut result = query.fetch_optional(&mut *conn).await;
+    if result.is_ok() {
+        let checked = sqlx::raw_sql("SET CONSTRAINTS ALL IMMEDIATE").execute(&mut *conn).await;
+        result = checked.and(result);
+    }
+    sqlx::raw_sql("ROLLBACK").execute(&mut *conn).await?;
+    Ok(result?)
+}
+
+/// From what a conditional statement gave to what became of the write.
+async fn settle(
+    conn: &mut PgConnection,
+    write: &Write,
+    body: Option<&Assignments>,
+    result: Result<Option<PgRow>, Fault>,
+    applied: impl FnOnce(PgRow) -> Result<Outcome, Fault>,
+) -> Result<Option<Outcome>, Fault> {
+    match result {
+        Ok(Some(row)) => applied(row).map(Some),
+        Ok(None) => explain(conn, write, body).await,
+        Err(fault) => {
+            let error = refusal::explain(conn, write, body, fault).await?;
+            if error.code() == Code::InvalidId {
+                return Ok(Some(Outcome::Refused(error)));
+            }
+            // A stale tag with a body that cannot be stored is the conflict.
+            let explained = explain(conn, write, None).await?;
+            Ok(Some(explained.unwrap_or(Outcome::Refused(error))))
+        }
+    }
+}
+
+/// The one place that turns a miss into an answer: reads the row as it stands, by a statement of its
+/// own, because the one that missed saw the row as it was before it waited. `None` where nothing
+/// stands against the write (any more).
+pub(super) async fn explain(
+    conn: &mut PgConnection,
+    write: &Write,
+    body: Option<&Assignments>,
+) -> Result<Option<Outcome>, Fault> {
+    let Current { row, nothing_new, newest } = current(conn, write, body).await?;
+    let yours = write.precondition.newest_named();
+    let Some(row) = row else {
+        // Where a record is to come to be, its absence stands against nothing.
+        let creates = write.verb == Verb::Create && write.precondition.if_match.is_none();
+        return Ok(match newest {
+            _ if creates => None,
+            Some(Newest { version, deleted: true, by, last }) => {
+                Some(Outcome::Gone(Gone { version, by, last, yours }))
+            }
+            _ => Some(Outcome::Missing),
+        });
+    };
+    Ok(match write.precondition.standing(row.version) {
+        Standing::Holds => None,
+        Standing::Unwanted => Some(Outcome::Unwanted(row)),
+        Standing::Stale if nothing_new => Some(Outcome::AlreadyApplied(row)),
+        Standing::Stale => {
+            let by = newest.filter(|newest| newest.version == row.version).map(|newest| newest.by);
+            let deletes = write.verb == Verb::Delete;
+            let kind = if deletes { "delete_update" } else { "update_update" };
+            Some(Outcome::Conflict(Conflict { current: Some(row), yours, by, kind }))
+        }
+    })
+}
+
+/// A row as it stands, with its newest change.
+pub(super) struct Current {
+    pub(super) row: Option<Row>,
+    /// Whether the update asked about would leave the row as it is.
+    nothing_new: bool,
+    newest: Option<Newest>,
+}
+
+struct Newest {
+    version: Version,
+    deleted: bool,
+    by: Authorship,
+    last: Option<String>,
+}
+
+pub(super) async fn current(
+    conn: &mut PgConnection,
+    write: &Write,
+    body: Option<&Assignments>,
+) -> Result<Current, Fault> {
+    let Some(key) = &write.key else {
+        return Ok(Current { row: None, nothing_new: false, newest: None });
+    };
+    read_current(conn, &write.resource, key, body).await
+}
+
+async fn read_current(
+    conn: &mut PgConnection,
+    resource: &Resource,
+    key: &Key,
+    body: Option<&Assignments>,
+) -> Result<Current, Fault> {
+    let text = statement::text(resource, &Shape::current(body));
+    let mut query = bind_key(sqlx::query(AssertSqlSafe(text)), key).bind(key.record_id());
+    if let Some(body) = body {
+        query = query.bind(&body.json);
+    }
+    let found = query.fetch_one(conn).await?;
+    let row = match found.try_get::<Option<i32>, _>(0)? {
+        Some(version) => Some(Row { version: Version(version), json: found.try_get(1)? }),
+        None => None,
+    };
+    let newest = match found.try_get::<Option<i32>, _>(3)? {
+        Some(version) => Some(Newest {
+            version: Version(version),
+            deleted: found.try_get(4)?,
+            by: Authorship { by: found.try_get(5)?, at: found.try_get(6)? },
+            last: found.try_get(7)?,
+        }),
+        None => None,
+    };
+    let nothing_new = found.try_get::<Option<bool>, _>(2)?.unwrap_or(false);
+    Ok(Current { row, nothing_new, newest })
+}
+
+/// What a read found.
+#[derive(Debug)]
+pub enum Found {
+    /// The row.
+    Row(Row),
+    /// It was deleted.
+    Gone(Gone),
+    /// There never was one.
+    Missing,
+}
+
+/// Reads one record; a second statement only where it is not there.
+///
+/// # Errors
+/// Those of the database.
+pub async fn read(
+    conn: &mut PgConnection,
+    resource: &Resource,
+    key: &Key,
+    select: Option<Vec<usize>>,
+) -> Result<Found, Fault> {
+    let text = statement::text(resource, &Shape::Get(select));
+    for _ in 0..TRIES {
+        let query = bind_key(sqlx::query(AssertSqlSafe(text.clone())), key);
+        if let Some(row) = query.fetch_optional(&mut *conn).await? {
+            return Ok(Found::Row(row_of(&row)?));
+        }
+        match read_current(conn, resource, key, None).await? {
+            Current { row: Some(_), .. } => {} // Created in between.
+            Current { newest: Some(Newest { version, deleted: true, by, last }), .. } => {
+                return Ok(Found::Gone(Gone { version, by, last, yours: None }));
+            }
+            _ => return Ok(Found::Missing),
+        }
+    }
+    Err(Fault::Retry)
+}
+
+fn row_of(row: &PgRow) -> Result<Row, Fault> {
+    Ok(Row { version: Version(row.try_get(0)?), json: row.try_get(1)? })
+}
+
+/// A copy of a write that demands exactly this version.
+pub(super) fn based_on(write: &Write, version: Version) -> crate::precondition::Precondition {
+    crate::precondition::Precondition {
+        if_match: Some(Condition::Versions(vec![version])),
+        if_none_match: write.precondition.if_none_match.clone(),
+    }
+}

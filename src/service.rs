@@ -1,0 +1,84 @@
+//! The service put together: database, catalogue, routes. `serve`, `dev` and the tests start it here.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use axum::Router;
+use sqlx::Connection as _;
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+
+use crate::catalog::{store, watch};
+use crate::config::Config;
+use crate::db::connect::{self, OLDEST};
+use crate::db::{Db, migrate};
+use crate::http::{self, App, Limits};
+
+/// Connections to the database where nothing else is said: enough to keep a small server's cores
+/// busy, few enough for PostgreSQL to serve them side by side.
+pub const CONNECTIONS: usize = 8;
+
+/// Why the service cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The database cannot be reached or used.
+    #[error("the database cannot be used: {0}")]
+    Database(#[from] sqlx::Error),
+    /// The server is older than we know.
+    #[error("PostgreSQL {0} is too old: version 14 or later is needed")]
+    TooOld(i32),
+    /// `counterfoil migrate` was not run.
+    #[error("the schema \"counterfoil\" is not up to date in this database; run: counterfoil migrate")]
+    NotMigrated,
+    /// The configuration does not fit the catalogue.
+    #[error("the configuration does not fit the database:\n  {}", .0.join("\n  "))]
+    Misconfigured(Vec<String>),
+}
+
+/// A service that is ready to be given connections.
+#[derive(Debug)]
+pub struct Service {
+    /// Its routes.
+    pub router: Router,
+    /// What its handlers work with.
+    pub app: App,
+    watcher: JoinHandle<()>,
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        self.watcher.abort();
+    }
+}
+
+/// Connects, checks that the database is one we can serve, and reads the catalogue.
+///
+/// # Errors
+/// [`StartError`], in words for the operator.
+pub async fn start(database_url: &str, config: Config) -> Result<Service, StartError> {
+    let options = connect::options(database_url)?;
+    let mut conn = connect::connect(&options).await?;
+    let version = connect::server_version(&mut conn).await?;
+    if version < OLDEST {
+        return Err(StartError::TooOld(version / 10_000));
+    }
+    if !migrate::is_current(&mut conn).await? {
+        return Err(StartError::NotMigrated);
+    }
+    let mut catalog = store::load(&mut conn).await?;
+    conn.close().await?;
+    let problems = config.apply(&mut catalog);
+    if !problems.is_empty() {
+        return Err(StartError::Misconfigured(problems));
+    }
+    let app = App {
+        db: Db::start(&options, config.server.connections.unwrap_or(CONNECTIONS)),
+        catalog: Arc::new(ArcSwap::from_pointee(catalog)),
+        refresh: Arc::new(Notify::new()),
+        limits: Limits::default(),
+    };
+    let (db, catalog, refresh) = (app.db.clone(), app.catalog.clone(), app.refresh.clone());
+    let router = http::router(app.clone(), &config.server.cors_origins);
+    let watcher = tokio::spawn(watch::run(db, catalog, refresh, Arc::new(config)));
+    Ok(Service { router, app, watcher })
+}
