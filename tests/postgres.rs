@@ -7,7 +7,7 @@ use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use counterfoil::postgres::{Error, Options, Postgres};
@@ -177,10 +177,8 @@ async fn owner_that_waits_to_be_killed() {
     std::future::pending::<()>().await;
 }
 
-#[tokio::test]
-async fn a_killed_owner_leaves_no_server_behind() {
-    let scratch = Scratch::new("killed");
-    let options = scratch.options();
+/// Starts a process that starts a server; both, once the server accepts connections.
+fn start_owner(options: &Options) -> (Child, u32) {
     let mut owner = Command::new(std::env::current_exe().unwrap())
         .args([
             "--exact",
@@ -192,11 +190,19 @@ async fn a_killed_owner_leaves_no_server_behind() {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    let lines = BufReader::new(owner.stdout.take().unwrap()).lines();
-    let server: u32 = lines
+    let server = BufReader::new(owner.stdout.take().unwrap())
+        .lines()
         .map(|line| line.unwrap())
         .find_map(|line| line.strip_prefix("server ").map(|pid| pid.parse().unwrap()))
         .unwrap();
+    (owner, server)
+}
+
+#[tokio::test]
+async fn a_killed_owner_leaves_no_server_behind() {
+    let scratch = Scratch::new("killed");
+    let options = scratch.options();
+    let (mut owner, server) = start_owner(&options);
     assert!(alive(server));
     owner.kill().unwrap();
     owner.wait().unwrap();
@@ -211,22 +217,7 @@ async fn a_killed_owner_leaves_no_server_behind() {
         .status()
         .is_ok()
     {
-        let mut owner = Command::new(std::env::current_exe().unwrap())
-            .args([
-                "--exact",
-                "owner_that_waits_to_be_killed",
-                "--ignored",
-                "--nocapture",
-            ])
-            .env("COUNTERFOIL_TEST_OWNED_DIR", &options.data_dir)
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let lines = BufReader::new(owner.stdout.take().unwrap()).lines();
-        let server: u32 = lines
-            .map(|line| line.unwrap())
-            .find_map(|line| line.strip_prefix("server ").map(|pid| pid.parse().unwrap()))
-            .unwrap();
+        let (mut owner, server) = start_owner(&options);
         owner.kill().unwrap();
         owner.wait().unwrap();
         wait_until("the server of a killed owner ends", || !alive(server));

@@ -69,10 +69,16 @@ fn candidates() -> Vec<PathBuf> {
         .chain(packaged())
         .chain(std::env::split_paths(&path));
     for bin_dir in all {
-        if !bin_dir.is_absolute() || !bin_dir.join("postgres").is_file() {
+        let postgres = bin_dir.join("postgres");
+        if !bin_dir.is_absolute() || !postgres.is_file() {
             continue;
         }
-        let bin_dir = bin_dir.canonicalize().unwrap_or(bin_dir);
+        // The same programs may be found by several ways, and linked to one by one.
+        let real = postgres.canonicalize().unwrap_or(postgres);
+        let bin_dir = match real.parent() {
+            Some(directory) if directory.join("initdb").is_file() => directory.to_owned(),
+            _ => bin_dir,
+        };
         if !found.contains(&bin_dir) {
             found.push(bin_dir);
         }
