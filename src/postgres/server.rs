@@ -182,7 +182,7 @@ fn spawn(cluster: &Cluster, options: &Options) -> Result<(Child, u64), Error> {
         ("logging_collector", "off"),
         ("log_destination", "stderr"),
     ];
-    let unsafe_but_fast = [
+    let not_durable = [
         ("fsync", "off"),
         ("synchronous_commit", "off"),
         ("full_page_writes", "off"),
@@ -190,7 +190,7 @@ fn spawn(cluster: &Cluster, options: &Options) -> Result<(Child, u64), Error> {
     let fast = if options.durable {
         &[][..]
     } else {
-        &unsafe_but_fast[..]
+        &not_durable[..]
     };
     command.arg("-p").arg(PORT.to_string());
     for (name, value) in own.iter().chain(fast) {
