@@ -9,15 +9,17 @@
 //! - [`db`]: connections, migrations, and what the database's errors mean.
 //! - [`http`]: routes, envelope, the accept loop.
 //! - [`config`], [`service`], [`cli`]: put together and started.
+//! - [`postgres`]: the private database of `dev` and the tests.
 
-pub mod version;
-pub mod precondition;
-pub mod record;
 pub mod catalog;
+pub mod cli;
+pub mod config;
 pub mod db;
+pub mod error;
 pub mod http;
 pub mod json;
-pub mod error;
-pub mod config;
+pub mod postgres;
+pub mod precondition;
+pub mod record;
 pub mod service;
-pub mod cli;
+pub mod version;

@@ -1,0 +1,49 @@
+# `make` alone lists the targets.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+# Where rustup puts cargo, for shells that do not know it yet.
+export PATH := $(PATH):$(HOME)/.cargo/bin
+
+target := $(or $(CARGO_TARGET_DIR),target)
+
+# What the tests need, by the names of scripts/setup.sh.
+test_needs := rust cc postgres
+
+.PHONY: help run test lint bench fuzz-api docker-check clean setup setup-test
+
+run: setup ## build and start it with a private PostgreSQL and the demo (LISTEN=127.0.0.1:8080, ARGS=...)
+	cargo build --release --bin counterfoil
+	@exec $(target)/release/counterfoil dev $(if $(LISTEN),--listen $(LISTEN)) $(ARGS)
+
+test: setup-test lint ## everything that must hold
+	cargo test --no-fail-fast $(ARGS)
+
+lint: setup ## formatting, lints and the documentation's links
+	cargo fmt --check
+	cargo clippy --all-targets -- -D warnings
+	cargo doc --no-deps --document-private-items --quiet
+
+bench: setup ## speed beside pgbench and a bare handler (ARGS=...)
+	cargo bench $(if $(ARGS),-- $(ARGS))
+
+fuzz-api: setup ## many generated requests against the running API
+	scripts/fuzz-api.sh $(ARGS)
+
+docker-check: setup ## build the image and try the compose file
+	scripts/docker-check.sh $(ARGS)
+
+clean: ## remove what was built; the database in .counterfoil stays
+	rm -rf .venv
+	cargo clean
+
+setup:
+	@scripts/setup.sh
+
+setup-test:
+	@scripts/setup.sh $(test_needs)
+
+help:
+	@echo 'Targets:'
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
