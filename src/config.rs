@@ -79,8 +79,18 @@ impl Config {
         let name = || path.display().to_string();
         let text = std::fs::read_to_string(path)
             .map_err(|source| ConfigError::Unreadable { path: name(), source })?;
-        toml::from_str(&text)
-            .map_err(|source| ConfigError::Invalid { path: name(), source: Box::new(source) })
+        Self::parse(&text, &name())
+    }
+
+    /// Reads a file's text; `path` names it in errors.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub fn parse(text: &str, path: &str) -> Result<Self, ConfigError> {
+        toml::from_str(text).map_err(|source| ConfigError::Invalid {
+            path: path.to_owned(),
+            source: Box::new(source),
+        })
     }
 
     /// Adds what the file says to a catalogue that nobody else holds yet, and gives what does not

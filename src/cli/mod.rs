@@ -1,5 +1,6 @@
 //! The command line.
 
+mod dev;
 mod serve;
 mod verbs;
 
@@ -37,6 +38,8 @@ enum LogFormat {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
+    /// Start a private PostgreSQL with demo tables and serve them on loopback
+    Dev(DevArgs),
     /// Serve the adopted tables of a database
     Serve(ServeArgs),
     /// Bring the schema "counterfoil" of the database up to date
@@ -51,6 +54,19 @@ enum Verb {
     Audit,
     /// Ask a running server whether it is alive; for container health checks
     Health(HealthArgs),
+}
+
+#[derive(Args, Debug)]
+struct DevArgs {
+    /// Where to listen [default: 127.0.0.1:8080]
+    #[arg(long, env = "COUNTERFOIL_LISTEN")]
+    listen: Option<SocketAddr>,
+    /// Where the private database is kept
+    #[arg(long, env = "COUNTERFOIL_DATA_DIR", default_value_os_t = dev::default_data_dir())]
+    data_dir: PathBuf,
+    /// Start without the demo tables
+    #[arg(long)]
+    no_demo: bool,
 }
 
 #[derive(Args, Debug)]
@@ -132,6 +148,7 @@ async fn dispatch(cli: Cli) -> Result<(), Failure> {
         database_url.clone().ok_or_else(|| Failure::usage(missing))
     };
     match verb {
+        Verb::Dev(args) => dev::dev(database_url.as_deref(), config.as_deref(), &args).await,
         Verb::Serve(args) => serve::serve(&database()?, config.as_deref(), &args).await,
         Verb::Migrate => verbs::migrate(&database()?).await,
         Verb::Adopt(args) => verbs::adopt(&database()?, &args).await,

@@ -13,7 +13,7 @@ use crate::http::server;
 use crate::service::{self, StartError};
 
 /// The file that is read where none is named.
-const DEFAULT_CONFIG: &str = "counterfoil.toml";
+pub(super) const DEFAULT_CONFIG: &str = "counterfoil.toml";
 
 /// Serves until the process is told to end.
 pub(super) async fn serve(

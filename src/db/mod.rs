@@ -4,6 +4,7 @@
 
 pub mod connect;
 pub mod fault;
+pub mod migrate;
 
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;

@@ -157,22 +157,28 @@ pub async fn patch(
     let media_type = request::media_type(&target.headers);
     let precondition = demanded(&target)?;
     let dry_run = target.only_flag("dry_run")?;
-    let fields = |bytes: &Bytes, key: &Key, merge| {
-        json::read_object(bytes)
-            .and_then(|members| body::patch(&target.resource, key, members, merge))
-            .map(Change::Patch)
-    };
-    let read: &dyn Fn(&Bytes) -> Result<Change, Error> = match media_type.as_str() {
-        "" | "application/json" => &|bytes| fields(bytes, &key, false),
-        "application/merge-patch+json" => &|bytes| fields(bytes, &key, true),
-        "application/json-patch+json" => &|bytes| json_patch::read(bytes).map(Change::JsonPatch),
-        other => {
-            return Err(request::unsupported(other, PATCH_TYPES).header("accept-patch", PATCH_TYPES));
-        }
-    };
-    let change = read(&request::body(request, app.limits.body).await?);
-    let key = Some(key.clone());
+    if !PATCH_TYPES.split(", ").any(|taken| taken == media_type) && !media_type.is_empty() {
+        let refused = request::unsupported(&media_type, PATCH_TYPES);
+        return Err(refused.header("accept-patch", PATCH_TYPES));
+    }
+    let bytes = request::body(request, app.limits.body).await?;
+    let change = read_patch(&target.resource, &key, &media_type, &bytes);
+    let key = Some(key);
     write(&app, &target, Draft { key, verb: Verb::Patch, change, precondition, dry_run }).await
+}
+
+fn read_patch(
+    resource: &Resource,
+    key: &Key,
+    media_type: &str,
+    bytes: &Bytes,
+) -> Result<Change, Error> {
+    if media_type == "application/json-patch+json" {
+        return json_patch::read(bytes).map(Change::JsonPatch);
+    }
+    let merge = media_type == "application/merge-patch+json";
+    let members = json::read_object(bytes)?;
+    body::patch(resource, key, members, merge).map(Change::Patch)
 }
 
 /// `DELETE /{resource}/{id}`

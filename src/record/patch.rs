@@ -5,7 +5,6 @@ use json_patch::PatchErrorKind;
 use serde_json::{Map, Number, Value};
 use sqlx::PgConnection;
 
-use crate::catalog::Resource;
 use crate::catalog::key::Key;
 use crate::db::fault::Fault;
 use crate::error::{Code, Error};

@@ -1,0 +1,100 @@
+-- The demo that `counterfoil dev` serves: an office's invoices, a marketplace's bookings and offers,
+-- games, and counters. It may be run again; it touches nothing that is there.
+
+DO $demo$
+BEGIN
+    IF to_regclass('public.invoices') IS NOT NULL THEN
+        RETURN;
+    END IF;
+
+    CREATE TYPE public.invoice_status AS ENUM ('draft', 'sent', 'paid', 'void');
+
+    CREATE TABLE public.invoices (
+        id          uuid PRIMARY KEY DEFAULT gen_random_uuid(),
+        number      text NOT NULL UNIQUE,
+        customer    text NOT NULL CHECK (customer <> ''),
+        status      public.invoice_status NOT NULL DEFAULT 'draft',
+        amount      numeric(12,2) NOT NULL CHECK (amount >= 0),
+        currency    text NOT NULL DEFAULT 'EUR' CHECK (currency ~ '^[A-Z]{3}$'),
+        due_on      date,
+        memo        text,
+        tags        text[] NOT NULL DEFAULT '{}',
+        lines       jsonb NOT NULL DEFAULT '[]',
+        created_at  timestamptz NOT NULL DEFAULT now()
+    );
+    COMMENT ON TABLE public.invoices IS 'Invoices to customers';
+    COMMENT ON COLUMN public.invoices.number IS 'The number printed on the invoice';
+    COMMENT ON COLUMN public.invoices.due_on IS 'The day by which it is to be paid';
+    COMMENT ON COLUMN public.invoices.lines IS 'What is billed: id, text, quantity, price';
+
+    INSERT INTO public.invoices (id, number, customer, status, amount, due_on, memo, tags, lines, created_at) VALUES
+        ('01a11e82-d0bc-7367-9c39-5e9873953dde', '2026-0117', 'Harbour Bakery', 'sent', 1100, '2026-10-28',
+         'Second oven, first instalment', '{equipment,instalment}',
+         '[{"id": 1, "text": "Deck oven, 1 of 3", "quantity": 1, "price": "1100.00"}]', '2026-09-28 08:12:00+00'),
+        ('01a11e83-1f60-7a51-8d5e-0c2f1f6c9a01', '2026-0118', 'Northgate Dental', 'sent', 486.5, '2026-11-15',
+         NULL, '{service}', '[{"id": 1, "text": "Compressor service", "quantity": 1, "price": "486.50"}]',
+         '2026-10-16 13:40:00+00'),
+        ('01a11e83-5a08-7c77-b0a4-52b4d1a0e602', '2026-0119', 'Linden Street School', 'draft', 2310, NULL,
+         'Waiting for the purchase order', '{}',
+         '[{"id": 1, "text": "Desk, adjustable", "quantity": 6, "price": "385.00"}]', '2026-10-20 09:05:00+00'),
+        ('01a11e83-9c44-7e0a-9a3d-7f0e6b1d4403', '2026-0120', 'Riverside Cycles', 'paid', 74.9, '2026-10-31',
+         NULL, '{parts}', '[{"id": 1, "text": "Brake pads", "quantity": 10, "price": "7.49"}]',
+         '2026-10-21 16:22:00+00'),
+        ('01a11e83-d2b1-7b3f-86c1-a95d3c7f2204', '2026-0121', 'Old Mill Theatre', 'sent', 5200, '2026-12-01',
+         'Season lighting', '{equipment}',
+         '[{"id": 1, "text": "Spotlight hire, season", "quantity": 1, "price": "4800.00"}, {"id": 2, "text": "Rigging", "quantity": 8, "price": "50.00"}]',
+         '2026-11-02 10:00:00+00'),
+        ('01a11e84-0e5c-79d2-a7f8-3b6e9d105505', '2026-0122', 'Greenfield Dairy', 'void', 318, '2026-11-20',
+         'Entered twice, see 2026-0123', '{}', '[]', '2026-11-05 07:55:00+00');
+
+    CREATE TABLE public.bookings (
+        id          uuid PRIMARY KEY DEFAULT gen_random_uuid(),
+        status      text NOT NULL DEFAULT 'proposed'
+                    CHECK (status IN ('proposed', 'accepted', 'cancelled', 'delivering', 'completed')),
+        buyer       text NOT NULL,
+        provider    text NOT NULL,
+        pickup      text NOT NULL,
+        price       numeric(10,2) NOT NULL CHECK (price >= 0),
+        during      tstzrange,
+        created_at  timestamptz NOT NULL DEFAULT now()
+    );
+    COMMENT ON TABLE public.bookings IS 'Deliveries booked on the marketplace';
+
+    CREATE TABLE public.offers (
+        booking_id  uuid NOT NULL REFERENCES public.bookings,
+        provider    text NOT NULL,
+        price       numeric(10,2) NOT NULL CHECK (price > 0),
+        note        text,
+        PRIMARY KEY (booking_id, provider)
+    );
+    COMMENT ON TABLE public.offers IS 'What providers offer for a booking';
+
+    INSERT INTO public.bookings (id, status, buyer, provider, pickup, price, during, created_at) VALUES
+        ('01a11e90-0000-7000-8000-000000000001', 'proposed', 'harbour-bakery', 'blue-van', 'Quay 4', 38, '[2026-12-02 06:00+00, 2026-12-02 08:00+00)', '2026-11-28 18:20:00+00'),
+        ('01a11e90-0000-7000-8000-000000000002', 'accepted', 'old-mill-theatre', 'two-wheels', 'Mill Lane 1', 21.5, '[2026-12-01 14:00+00, 2026-12-01 15:30+00)', '2026-11-29 07:10:00+00'),
+        ('01a11e90-0000-7000-8000-000000000003', 'completed', 'northgate-dental', 'blue-van', 'Northgate 12', 55, NULL, '2026-11-20 09:45:00+00');
+    INSERT INTO public.offers (booking_id, provider, price, note) VALUES
+        ('01a11e90-0000-7000-8000-000000000001', 'blue-van', 38, NULL),
+        ('01a11e90-0000-7000-8000-000000000001', 'two-wheels', 35.5, 'Cargo bike, 80 kg at most');
+
+    CREATE TABLE public.games (
+        id          bigint GENERATED BY DEFAULT AS IDENTITY PRIMARY KEY,
+        state       text NOT NULL DEFAULT 'open' CHECK (state IN ('open', 'running', 'finished')),
+        board       jsonb NOT NULL DEFAULT '{}',
+        moves       integer NOT NULL DEFAULT 0,
+        winner      text
+    );
+    COMMENT ON TABLE public.games IS 'Board games in play';
+    INSERT INTO public.games (state, board, moves, winner) VALUES
+        ('running', '{"size": 3, "cells": ["x", null, "o", null, "x", null, null, null, null]}', 3, NULL),
+        ('finished', '{"size": 3, "cells": ["x", "x", "x", "o", "o", null, null, null, null]}', 5, 'x');
+
+    CREATE TABLE public.counters (
+        name        text PRIMARY KEY,
+        views       bigint NOT NULL DEFAULT 0,
+        stock       integer NOT NULL DEFAULT 0 CHECK (stock >= 0)
+    );
+    COMMENT ON TABLE public.counters IS 'Numbers that many writers raise at once';
+    INSERT INTO public.counters (name, views, stock) VALUES ('front-page', 10482, 0), ('deck-oven', 37, 12);
+END
+$demo$;
