@@ -29,8 +29,9 @@ pub use install::bin_dir_from_env;
 use server::Server;
 
 /// The superuser of every private cluster. It has no password: whoever may enter the socket's
-/// directory may connect.
-pub const SUPERUSER: &str = "counterfoil";
+/// directory may connect. It must not be called like the schema `counterfoil`: PostgreSQL makes
+/// unqualified tables in the schema that has the user's name, where there is one.
+pub const SUPERUSER: &str = "postgres";
 
 /// The port is part of the socket's file name and nothing else, since no network address is used.
 const PORT: u16 = 5432;
