@@ -89,7 +89,11 @@ impl Error {
             version: None,
             headers: Vec::new(),
         }));
-        if code.status() == 503 { error.header("retry-after", "1") } else { error }
+        if code.status() == 503 {
+            error.header("retry-after", "1")
+        } else {
+            error
+        }
     }
 
     /// A failure of one field.

@@ -91,7 +91,11 @@ impl Precondition {
     pub fn standing(&self, current: Version) -> Standing {
         if self.if_match.as_ref().is_some_and(|c| !c.matches(current)) {
             Standing::Stale
-        } else if self.if_none_match.as_ref().is_some_and(|c| c.matches(current)) {
+        } else if self
+            .if_none_match
+            .as_ref()
+            .is_some_and(|c| c.matches(current))
+        {
             Standing::Unwanted
         } else {
             Standing::Holds
@@ -125,14 +129,18 @@ fn parse<'a>(
     strict: bool,
 ) -> Result<Option<Condition>, Error> {
     let malformed = |why: &str| {
-        Error::new(Code::InvalidIfMatch, format!("{header} cannot be read: {why}"))
-            .detail("header", header)
+        Error::new(
+            Code::InvalidIfMatch,
+            format!("{header} cannot be read: {why}"),
+        )
+        .detail("header", header)
     };
     let mut list = TagList::default();
     let mut present = false;
     for line in lines {
         present = true;
-        let text = std::str::from_utf8(line).map_err(|_| malformed("it holds bytes that are no text"))?;
+        let text =
+            std::str::from_utf8(line).map_err(|_| malformed("it holds bytes that are no text"))?;
         list.read_line(text).map_err(malformed)?;
     }
     if !present {
@@ -143,9 +151,9 @@ fn parse<'a>(
         TagList { any: true, .. } => Err(malformed("\"*\" stands in a list")),
         TagList { tags, .. } if tags.is_empty() => Err(malformed("it is empty")),
         TagList { tags, .. } if tags.len() > MOST_TAGS => Err(malformed("it names too many tags")),
-        TagList { tags, .. } => {
-            Ok(Some(Condition::Versions(tags.iter().filter_map(|tag| tag.read(strict)).collect())))
-        }
+        TagList { tags, .. } => Ok(Some(Condition::Versions(
+            tags.iter().filter_map(|tag| tag.read(strict)).collect(),
+        ))),
     }
 }
 
@@ -179,7 +187,9 @@ impl<'a> TagList<'a> {
             self.any = true;
             return Ok(after);
         }
-        let (weak, quoted) = rest.strip_prefix("W/").map_or((false, rest), |after| (true, after));
+        let (weak, quoted) = rest
+            .strip_prefix("W/")
+            .map_or((false, rest), |after| (true, after));
         let (opaque, after) = match quoted.strip_prefix('"') {
             Some(inner) => inner.split_once('"').ok_or("a quote is not closed")?,
             None if !weak => bare_version(rest)?,
@@ -195,8 +205,14 @@ impl<'a> TagList<'a> {
 
 /// `If-Match: 7`, as scripts write it: digits without quotes.
 fn bare_version(rest: &str) -> Result<(&str, &str), &'static str> {
-    let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
-    if end == 0 { Err("a tag must stand in quotes") } else { Ok(rest.split_at(end)) }
+    let end = rest
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(rest.len());
+    if end == 0 {
+        Err("a tag must stand in quotes")
+    } else {
+        Ok(rest.split_at(end))
+    }
 }
 
 #[cfg(test)]
@@ -207,31 +223,31 @@ mod tests {
         parse("If-Match", lines.iter().copied(), false).map_err(|e| e.message().to_owned())
     }
 
-    fn of(versions: &[i32]) -> Option<Condition> {
-        Some(Condition::Versions(versions.iter().copied().map(Version).collect()))
+    fn of(versions: &[i32]) -> Condition {
+        Condition::Versions(versions.iter().copied().map(Version).collect())
     }
 
     #[test]
     fn headers_are_read_as_the_contract_has_it() {
         let cases: &[(&[&[u8]], Option<Condition>)] = &[
             (&[], None),
-            (&[b"\"7\""], of(&[7])),
-            (&[b"\"6\", \"7\""], of(&[6, 7])),
-            (&[b"\"6\"", b"\"7\",\"8\""], of(&[6, 7, 8])),
-            (&[b",, \"6\" ,,\"7\" ,"], of(&[6, 7])),
+            (&[b"\"7\""], Some(of(&[7]))),
+            (&[b"\"6\", \"7\""], Some(of(&[6, 7]))),
+            (&[b"\"6\"", b"\"7\",\"8\""], Some(of(&[6, 7, 8]))),
+            (&[b",, \"6\" ,,\"7\" ,"], Some(of(&[6, 7]))),
             (&[b"*"], Some(Condition::Any)),
             (&[b" * "], Some(Condition::Any)),
-            (&[b"W/\"7\""], of(&[7])),
-            (&[b"\"7-gzip\""], of(&[7])),
-            (&[b"7"], of(&[7])),
-            (&[b"6, \"7\""], of(&[6, 7])),
-            (&[b"\"abc\""], of(&[])),
-            (&[b"\"007\""], of(&[])),
-            (&[b"007"], of(&[])),
-            (&[b"\"\""], of(&[])),
-            (&[b"\"a,b\", \"7\""], of(&[7])),
-            (&[b"\"99999999999999999999\""], of(&[])),
-            (&["\"\u{fc}\"".as_bytes()], of(&[])),
+            (&[b"W/\"7\""], Some(of(&[7]))),
+            (&[b"\"7-gzip\""], Some(of(&[7]))),
+            (&[b"7"], Some(of(&[7]))),
+            (&[b"6, \"7\""], Some(of(&[6, 7]))),
+            (&[b"\"abc\""], Some(of(&[]))),
+            (&[b"\"007\""], Some(of(&[]))),
+            (&[b"007"], Some(of(&[]))),
+            (&[b"\"\""], Some(of(&[]))),
+            (&[b"\"a,b\", \"7\""], Some(of(&[7]))),
+            (&[b"\"99999999999999999999\""], Some(of(&[]))),
+            (&["\"\u{fc}\"".as_bytes()], Some(of(&[]))),
         ];
         for (lines, expected) in cases {
             assert_eq!(read(lines).as_ref(), Ok(expected), "{lines:?}");
@@ -270,10 +286,16 @@ mod tests {
 
     #[test]
     fn if_match_is_judged_before_if_none_match() {
-        let both = Precondition { if_match: of(&[7]), if_none_match: of(&[8]) };
+        let both = Precondition {
+            if_match: Some(of(&[7])),
+            if_none_match: Some(of(&[8])),
+        };
         assert_eq!(both.standing(Version(8)), Standing::Stale);
         assert_eq!(both.standing(Version(7)), Standing::Holds);
-        let none = Precondition { if_match: None, if_none_match: of(&[8]) };
+        let none = Precondition {
+            if_match: None,
+            if_none_match: Some(of(&[8])),
+        };
         assert_eq!(none.standing(Version(8)), Standing::Unwanted);
     }
 }

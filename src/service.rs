@@ -28,7 +28,9 @@ pub enum StartError {
     #[error("PostgreSQL {0} is too old: version 14 or later is needed")]
     TooOld(i32),
     /// `counterfoil migrate` was not run.
-    #[error("the schema \"counterfoil\" is not up to date in this database; run: counterfoil migrate")]
+    #[error(
+        "the schema \"counterfoil\" is not up to date in this database; run: counterfoil migrate"
+    )]
     NotMigrated,
     /// The configuration does not fit the catalogue.
     #[error("the configuration does not fit the database:\n  {}", .0.join("\n  "))]
@@ -80,5 +82,9 @@ pub async fn start(database_url: &str, config: Config) -> Result<Service, StartE
     let (db, catalog, refresh) = (app.db.clone(), app.catalog.clone(), app.refresh.clone());
     let router = http::router(app.clone(), &config.server.cors_origins);
     let watcher = tokio::spawn(watch::run(db, catalog, refresh, Arc::new(config)));
-    Ok(Service { router, app, watcher })
+    Ok(Service {
+        router,
+        app,
+        watcher,
+    })
 }

@@ -12,8 +12,22 @@ use crate::error::{Code, Error};
 
 /// What must be encoded in a path segment (RFC 3986 §3.3) so that it comes back as it was.
 const SEGMENT: &AsciiSet = &CONTROLS
-    .add(b' ').add(b'"').add(b'#').add(b'%').add(b'/').add(b'<').add(b'>').add(b'?').add(b'[')
-    .add(b'\\').add(b']').add(b'^').add(b'`').add(b'{').add(b'|').add(b'}');
+    .add(b' ')
+    .add(b'"')
+    .add(b'#')
+    .add(b'%')
+    .add(b'/')
+    .add(b'<')
+    .add(b'>')
+    .add(b'?')
+    .add(b'[')
+    .add(b'\\')
+    .add(b']')
+    .add(b'^')
+    .add(b'`')
+    .add(b'{')
+    .add(b'|')
+    .add(b'}');
 
 /// The key of one record.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -28,8 +42,11 @@ impl Key {
     /// # Errors
     /// `INVALID_ID` where it cannot be a key of this resource.
     pub fn from_segment(segment: &str, resource: &Resource) -> Result<Self, Error> {
-        let raw: Vec<&str> =
-            if resource.key.len() == 1 { vec![segment] } else { segment.split(',').collect() };
+        let raw: Vec<&str> = if resource.key.len() == 1 {
+            vec![segment]
+        } else {
+            segment.split(',').collect()
+        };
         let parts = raw
             .into_iter()
             .map(|part| percent_decode_str(part).decode_utf8().map(Into::into))
@@ -53,7 +70,11 @@ impl Key {
     fn new(parts: Vec<String>, resource: &Resource) -> Result<Self, Error> {
         if parts.len() != resource.key.len() {
             let wanted: Vec<_> = resource.key_columns().map(|c| c.name.as_str()).collect();
-            let message = format!("The id must have {} parts: {}", wanted.len(), wanted.join(","));
+            let message = format!(
+                "The id must have {} parts: {}",
+                wanted.len(),
+                wanted.join(",")
+            );
             return Err(Error::new(Code::InvalidId, message));
         }
         let parts = parts
@@ -69,7 +90,9 @@ impl Key {
         match self.parts.as_slice() {
             [part] => part.clone(),
             parts => {
-                let escaped = parts.iter().map(|p| p.replace('%', "%25").replace(',', "%2C"));
+                let escaped = parts
+                    .iter()
+                    .map(|p| p.replace('%', "%25").replace(',', "%2C"));
                 escaped.collect::<Vec<_>>().join(",")
             }
         }
@@ -81,7 +104,11 @@ impl Key {
         for (i, part) in self.parts.iter().enumerate() {
             let comma = if i == 0 { "" } else { "," };
             let encoded = utf8_percent_encode(part, SEGMENT).to_string();
-            let encoded = if self.parts.len() > 1 { encoded.replace(',', "%2C") } else { encoded };
+            let encoded = if self.parts.len() > 1 {
+                encoded.replace(',', "%2C")
+            } else {
+                encoded
+            };
             let _ = write!(segment, "{comma}{encoded}");
         }
         segment
@@ -101,7 +128,11 @@ impl Key {
 /// a UUID in upper case or an integer with a sign, and the change log must find the same row.
 fn canonical(part: String, column: &Column) -> Result<String, Error> {
     let invalid = |wanted: String| {
-        Error::field(Code::InvalidId, &column.name, format!("The id's part {} must be {wanted}", column.name))
+        Error::field(
+            Code::InvalidId,
+            &column.name,
+            format!("The id's part {} must be {wanted}", column.name),
+        )
     };
     if part.contains('\0') {
         return Err(invalid("free of the character NUL".to_owned()));
@@ -113,7 +144,9 @@ fn canonical(part: String, column: &Column) -> Result<String, Error> {
         },
         Kind::Integer(_) => {
             column.kind.check_text(&part).map_err(invalid)?;
-            Ok(part.parse::<i64>().map_or(part, |number| number.to_string()))
+            Ok(part
+                .parse::<i64>()
+                .map_or(part, |number| number.to_string()))
         }
         Kind::Text(_) => Ok(part),
         other => other.check_text(&part).map(|()| part).map_err(invalid),

@@ -19,7 +19,10 @@ const LOCK_TRIES: usize = 10;
 
 pub(super) async fn migrate(database_url: &str) -> Result<(), Failure> {
     let mut conn = open(database_url).await?;
-    if migrations::is_current(&mut conn).await.map_err(Failure::new)? {
+    if migrations::is_current(&mut conn)
+        .await
+        .map_err(Failure::new)?
+    {
         say("up to date");
         return Ok(());
     }
@@ -32,11 +35,16 @@ pub(super) async fn adopt(database_url: &str, args: &AdoptArgs) -> Result<(), Fa
     let mut conn = open_migrated(database_url).await?;
     let name = args.name.as_deref();
     for attempt in 1.. {
-        let adopted =
-            store::adopt(&mut conn, &args.table, name, !args.no_history, &args.version_column);
+        let adopted = store::adopt(
+            &mut conn,
+            &args.table,
+            name,
+            !args.no_history,
+            &args.version_column,
+        );
         match adopted.await {
             Ok(steps) => {
-                steps.iter().for_each(|step| say(step));
+                steps.iter().map(String::as_str).for_each(say);
                 return Ok(());
             }
             Err(error) => {
@@ -57,10 +65,12 @@ pub(super) async fn adopt(database_url: &str, args: &AdoptArgs) -> Result<(), Fa
 pub(super) async fn release(database_url: &str, args: &ReleaseArgs) -> Result<(), Failure> {
     let mut conn = open_migrated(database_url).await?;
     match store::release(&mut conn, &args.resource, args.drop_version).await {
-        Ok(steps) => steps.iter().for_each(|step| say(step)),
+        Ok(steps) => steps.iter().map(String::as_str).for_each(say),
         Err(error) => {
             tell(error)?;
-            return Err(Failure::new("the table is locked by somebody else; nothing was changed"));
+            return Err(Failure::new(
+                "the table is locked by somebody else; nothing was changed",
+            ));
         }
     }
     Ok(())
@@ -79,14 +89,19 @@ pub(super) async fn check(database_url: &str, config: Option<&Path>) -> Result<(
 pub(super) async fn audit(database_url: &str) -> Result<(), Failure> {
     let mut conn = open_migrated(database_url).await?;
     // An audit reads every row of every table; the limit for requests is not for it.
-    let _ = sqlx::query("SET statement_timeout = 0").execute(&mut conn).await;
+    let _ = sqlx::query("SET statement_timeout = 0")
+        .execute(&mut conn)
+        .await;
     let broken: Vec<(String, Option<String>, String)> =
         sqlx::query_as("SELECT resource, id, problem FROM counterfoil.audit()")
             .fetch_all(&mut conn)
             .await
             .map_err(Failure::new)?;
     for (resource, id, problem) in &broken {
-        say(&format!("{resource} {}: {problem}", id.as_deref().unwrap_or("-")));
+        say(&format!(
+            "{resource} {}: {problem}",
+            id.as_deref().unwrap_or("-")
+        ));
     }
     match broken.len() {
         0 => {
@@ -123,16 +138,23 @@ async fn ask(mut address: SocketAddr) -> std::io::Result<String> {
 async fn open(database_url: &str) -> Result<PgConnection, Failure> {
     let options = connect::options(database_url).map_err(Failure::usage)?;
     let mut conn = connect::connect(&options).await.map_err(Failure::new)?;
-    let version = connect::server_version(&mut conn).await.map_err(Failure::new)?;
+    let version = connect::server_version(&mut conn)
+        .await
+        .map_err(Failure::new)?;
     if version < connect::OLDEST {
-        return Err(Failure::new(crate::service::StartError::TooOld(version / 10_000)));
+        return Err(Failure::new(crate::service::StartError::TooOld(
+            version / 10_000,
+        )));
     }
     Ok(conn)
 }
 
 async fn open_migrated(database_url: &str) -> Result<PgConnection, Failure> {
     let mut conn = open(database_url).await?;
-    if migrations::is_current(&mut conn).await.map_err(Failure::new)? {
+    if migrations::is_current(&mut conn)
+        .await
+        .map_err(Failure::new)?
+    {
         Ok(conn)
     } else {
         Err(Failure::new(crate::service::StartError::NotMigrated))

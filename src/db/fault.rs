@@ -70,7 +70,8 @@ impl Fault {
 impl From<sqlx::Error> for Fault {
     fn from(error: sqlx::Error) -> Self {
         match &error {
-            sqlx::Error::Database(database) => match database.try_downcast_ref::<PgDatabaseError>() {
+            sqlx::Error::Database(database) => match database.try_downcast_ref::<PgDatabaseError>()
+            {
                 Some(error) => classify(error),
                 None => Self::Unexpected(String::new()),
             },
@@ -125,6 +126,10 @@ fn refusal(error: &PgDatabaseError) -> String {
 }
 
 fn unexpected(error: &PgDatabaseError) -> Fault {
-    tracing::error!(code = error.code(), message = error.message(), "unexpected database error");
+    tracing::error!(
+        code = error.code(),
+        message = error.message(),
+        "unexpected database error"
+    );
     Fault::Unexpected(error.code().to_owned())
 }

@@ -6,8 +6,11 @@ use sqlx::{PgConnection, SqlSafeStr as _};
 const TABLE: &str = "counterfoil.migration";
 
 /// Every migration, oldest first. One that has been released is never edited.
-const MIGRATIONS: [(i64, &str, &str); 1] =
-    [(1, "records", include_str!("../../migrations/0001_records.sql"))];
+const MIGRATIONS: [(i64, &str, &str); 1] = [(
+    1,
+    "records",
+    include_str!("../../migrations/0001_records.sql"),
+)];
 
 /// Applies what is missing. Several at once wait for each other.
 ///
@@ -15,7 +18,13 @@ const MIGRATIONS: [(i64, &str, &str); 1] =
 /// Those of the database, and where the database has seen a migration that we do not know.
 pub async fn run(conn: &mut PgConnection) -> Result<(), MigrateError> {
     let migrations = MIGRATIONS.map(|(version, name, sql)| {
-        Migration::new(version, name.into(), MigrationType::Simple, sql.into_sql_str(), false)
+        Migration::new(
+            version,
+            name.into(),
+            MigrationType::Simple,
+            sql.into_sql_str(),
+            false,
+        )
     });
     let mut migrator = Migrator::with_migrations(migrations.to_vec());
     migrator.dangerous_set_table_name(TABLE);
@@ -28,8 +37,10 @@ pub async fn run(conn: &mut PgConnection) -> Result<(), MigrateError> {
 /// # Errors
 /// Those of the database.
 pub async fn is_current(conn: &mut PgConnection) -> sqlx::Result<bool> {
-    let known: bool =
-        sqlx::query_scalar("SELECT to_regclass($1) IS NOT NULL").bind(TABLE).fetch_one(&mut *conn).await?;
+    let known: bool = sqlx::query_scalar("SELECT to_regclass($1) IS NOT NULL")
+        .bind(TABLE)
+        .fetch_one(&mut *conn)
+        .await?;
     if !known {
         return Ok(false);
     }

@@ -29,9 +29,8 @@ const IDLE: Duration = Duration::from_secs(1);
 
 /// A job gets a connection, or why there is none, and gives whether the connection may serve the
 /// next job.
-type Job = Box<
-    dyn for<'c> FnOnce(Result<&'c mut PgConnection, Fault>) -> BoxFuture<'c, bool> + Send,
->;
+type Job =
+    Box<dyn for<'c> FnOnce(Result<&'c mut PgConnection, Fault>) -> BoxFuture<'c, bool> + Send>;
 
 /// A handle on the workers. They end when the last handle is dropped and the queue is empty.
 #[derive(Clone, Debug)]
@@ -108,7 +107,10 @@ async fn work(options: PgConnectOptions, queue: async_channel::Receiver<Job>) {
                 }
             },
         };
-        let healthy = AssertUnwindSafe(job(Ok(conn))).catch_unwind().await.unwrap_or(false);
+        let healthy = AssertUnwindSafe(job(Ok(conn)))
+            .catch_unwind()
+            .await
+            .unwrap_or(false);
         if !healthy {
             connection = None;
         }

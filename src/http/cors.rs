@@ -39,7 +39,10 @@ const ALLOWED: [&str; 11] = [
 /// Allows these origins; none where the list is empty.
 pub(super) fn layer(origins: &[String]) -> CorsLayer {
     let names = |names: &[&'static str]| -> Vec<HeaderName> {
-        names.iter().map(|name| HeaderName::from_static(name)).collect()
+        names
+            .iter()
+            .map(|name| HeaderName::from_static(name))
+            .collect()
     };
     let allowed = if origins.iter().any(|origin| origin == "*") {
         AllowOrigin::any()
@@ -48,8 +51,15 @@ pub(super) fn layer(origins: &[String]) -> CorsLayer {
     };
     CorsLayer::new()
         .allow_origin(allowed)
-        .allow_methods([Method::GET, Method::HEAD, Method::POST, Method::PUT, Method::PATCH, Method::DELETE])
+        .allow_methods([
+            Method::GET,
+            Method::HEAD,
+            Method::POST,
+            Method::PUT,
+            Method::PATCH,
+            Method::DELETE,
+        ])
         .allow_headers(names(&ALLOWED))
         .expose_headers(names(&EXPOSED))
-        .max_age(Duration::from_secs(3600))
+        .max_age(Duration::from_hours(1))
 }

@@ -45,7 +45,9 @@ pub fn data(status: StatusCode, json: &str) -> Response {
 pub fn json_response(status: StatusCode, body: String) -> Response {
     let mut response = Response::new(Body::from(body));
     *response.status_mut() = status;
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+        .headers_mut()
+        .insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
 }
 
@@ -76,7 +78,9 @@ pub async fn finish(request: Request, next: Next) -> Response {
 fn request_id(headers: &HeaderMap) -> String {
     let given = headers.get(REQUEST_ID).and_then(|id| id.to_str().ok());
     match given {
-        Some(id) if (1..=MOST_ID).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_graphic()) => {
+        Some(id)
+            if (1..=MOST_ID).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_graphic()) =>
+        {
             id.to_owned()
         }
         _ => Uuid::now_v7().to_string(),
@@ -114,7 +118,10 @@ fn render(response: &mut Response, error: &Error, id: &str, problem: bool) {
     };
     // The row is PostgreSQL's text; it is put in as it is, so that its numbers keep their digits.
     let head = head.to_string();
-    let body = format!("{},\"data\":{data}}}", head.strip_suffix('}').unwrap_or(&head));
+    let body = format!(
+        "{},\"data\":{data}}}",
+        head.strip_suffix('}').unwrap_or(&head)
+    );
     *response.body_mut() = Body::from(body);
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));

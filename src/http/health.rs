@@ -18,7 +18,9 @@ pub async fn alive() -> Response {
 pub async fn ready(State(app): State<App>) -> Response {
     let asked = app.db.run(|conn| {
         async move {
-            let one = sqlx::query_scalar::<_, i32>("SELECT 1").fetch_one(conn).await;
+            let one = sqlx::query_scalar::<_, i32>("SELECT 1")
+                .fetch_one(conn)
+                .await;
             one.map_err(Fault::from)
         }
         .boxed()
@@ -29,6 +31,8 @@ pub async fn ready(State(app): State<App>) -> Response {
             let body = format!(r#"{{"status":"ready","resources":{resources}}}"#);
             envelope::json_response(StatusCode::OK, body)
         }
-        Err(_) => Error::new(Code::DatabaseUnavailable, "The database cannot be reached").into_response(),
+        Err(_) => {
+            Error::new(Code::DatabaseUnavailable, "The database cannot be reached").into_response()
+        }
     }
 }

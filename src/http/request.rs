@@ -6,7 +6,7 @@ use axum::body::{Body, to_bytes};
 use axum::extract::{FromRequestParts, Request};
 use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, IF_MATCH, IF_NONE_MATCH};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, Uri};
+use axum::http::{HeaderMap, HeaderValue, Uri};
 use bytes::Bytes;
 
 use crate::catalog::key::Key;
@@ -50,7 +50,12 @@ impl Target {
             .map_err(|_| Error::new(Code::InvalidQuery, "The query string cannot be read"))?
             .0;
         let segments = segments.map(str::to_owned).collect();
-        Ok(Self { resource, segments, headers: headers.clone(), parameters })
+        Ok(Self {
+            resource,
+            segments,
+            headers: headers.clone(),
+            parameters,
+        })
     }
 
     /// The key in the path.
@@ -67,17 +72,24 @@ impl Target {
     /// # Errors
     /// `INVALID_IF_MATCH`.
     pub fn precondition(&self) -> Result<Precondition, Error> {
-        let lines = |name| self.headers.get_all(name).iter().map(|line| line.as_bytes());
+        let lines = |name| self.headers.get_all(name).iter().map(HeaderValue::as_bytes);
         let strict = self.resource.settings.strict_etags;
         Precondition::from_headers(lines(IF_MATCH), lines(IF_NONE_MATCH), strict)
     }
 
     /// Who makes the request. Without authentication that is what `X-Actor` says.
     pub fn actor(&self) -> String {
-        let named = self.headers.get("x-actor").map(|actor| String::from_utf8_lossy(actor.as_bytes()));
+        let named = self
+            .headers
+            .get("x-actor")
+            .map(|actor| String::from_utf8_lossy(actor.as_bytes()));
         match named.as_deref().map(str::trim) {
             None | Some("") => "anonymous".to_owned(),
-            Some(actor) => actor.chars().filter(|c| !c.is_control()).take(MOST_ACTOR).collect(),
+            Some(actor) => actor
+                .chars()
+                .filter(|c| !c.is_control())
+                .take(MOST_ACTOR)
+                .collect(),
         }
     }
 
@@ -110,7 +122,9 @@ impl Target {
         self.headers.get_all("prefer").iter().any(|line| {
             line.to_str().is_ok_and(|line| {
                 line.split([',', ';']).any(|part| {
-                    part.trim().replace([' ', '"'], "").eq_ignore_ascii_case(preference)
+                    part.trim()
+                        .replace([' ', '"'], "")
+                        .eq_ignore_ascii_case(preference)
                 })
             })
         })
@@ -122,7 +136,14 @@ pub fn media_type(headers: &HeaderMap) -> String {
     headers
         .get(CONTENT_TYPE)
         .and_then(|value| value.to_str().ok())
-        .map(|value| value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase())
+        .map(|value| {
+            value
+                .split(';')
+                .next()
+                .unwrap_or_default()
+                .trim()
+                .to_ascii_lowercase()
+        })
         .unwrap_or_default()
 }
 
@@ -150,7 +171,9 @@ pub fn unsupported(given: &str, taken: &'static str) -> Error {
 pub async fn body(request: Request<Body>, most: usize) -> Result<Bytes, Error> {
     let too_large = || {
         let message = format!("The body is larger than {most} bytes");
-        Error::new(Code::BodyTooLarge, message).detail("max_bytes", most).header("connection", "close")
+        Error::new(Code::BodyTooLarge, message)
+            .detail("max_bytes", most)
+            .header("connection", "close")
     };
     let declared = request
         .headers()
@@ -161,7 +184,7 @@ pub async fn body(request: Request<Body>, most: usize) -> Result<Bytes, Error> {
     }
     to_bytes(request.into_body(), most).await.map_err(|error| {
         let limited = std::error::Error::source(&error)
-            .is_some_and(|source| source.is::<http_body_util::LengthLimitError>());
+            .is_some_and(<dyn std::error::Error>::is::<http_body_util::LengthLimitError>);
         if limited {
             too_large()
         } else {

@@ -29,7 +29,12 @@ pub fn read(bytes: &[u8]) -> Result<json_patch::Patch, Error> {
             normalize_numbers(&mut value);
             serde_json::from_value(value)
         })
-        .map_err(|_| Error::new(Code::InvalidValue, "The body is not a JSON Patch (RFC 6902)"))
+        .map_err(|_| {
+            Error::new(
+                Code::InvalidValue,
+                "The body is not a JSON Patch (RFC 6902)",
+            )
+        })
 }
 
 /// Reads the record, patches it, and writes the columns that differ, if it is still what was read.
@@ -44,7 +49,9 @@ pub(super) async fn write(
 ) -> Result<Option<Outcome>, Fault> {
     for _ in 0..TRIES {
         let current = store::current(conn, write, None).await?;
-        let Some(row) = current.row else { return store::explain(conn, write, None).await };
+        let Some(row) = current.row else {
+            return store::explain(conn, write, None).await;
+        };
         let patched = patched(&row, operations);
         match write.precondition.standing(row.version) {
             Standing::Holds => {}
@@ -53,8 +60,8 @@ pub(super) async fn write(
             }
             Standing::Stale | Standing::Unwanted => return store::explain(conn, write, None).await,
         }
-        let assignments = patched
-            .and_then(|members| body::patch(&write.resource, key, members, false));
+        let assignments =
+            patched.and_then(|members| body::patch(&write.resource, key, members, false));
         let assignments = match assignments {
             Ok(assignments) => assignments,
             Err(error) if error.code() == Code::WriteConflict => {
@@ -88,18 +95,29 @@ fn patched(row: &Row, operations: &json_patch::Patch) -> Result<Vec<Member>, Err
     for operation in operations.iter() {
         json_patch::patch(&mut after, std::slice::from_ref(operation)).map_err(|e| refused(&e))?;
         if after.to_string().len() > MOST_BYTES {
-            return Err(Error::new(Code::InvalidValue, "The patched record would be too large"));
+            return Err(Error::new(
+                Code::InvalidValue,
+                "The patched record would be too large",
+            ));
         }
     }
     let (Value::Object(before), Value::Object(after)) = (before, after) else {
-        return Err(Error::new(Code::InvalidValue, "The patch must leave the record an object"));
+        return Err(Error::new(
+            Code::InvalidValue,
+            "The patch must leave the record an object",
+        ));
     };
     differing(&before, &after)
 }
 
-fn differing(before: &Map<String, Value>, after: &Map<String, Value>) -> Result<Vec<Member>, Error> {
+fn differing(
+    before: &Map<String, Value>,
+    after: &Map<String, Value>,
+) -> Result<Vec<Member>, Error> {
     let removed = before.keys().filter(|name| !after.contains_key(*name));
-    let changed = after.iter().filter(|(name, value)| before.get(*name) != Some(value));
+    let changed = after
+        .iter()
+        .filter(|(name, value)| before.get(*name) != Some(value));
     changed
         .chain(removed.map(|name| (name, &Value::Null)))
         .map(|(name, value)| {
@@ -114,10 +132,14 @@ fn refused(error: &json_patch::PatchError) -> Error {
     let pointer = error.path.to_string();
     let field = pointer.split('/').nth(1).unwrap_or_default().to_owned();
     let (code, message) = match error.kind {
-        PatchErrorKind::TestFailed => {
-            (Code::WriteConflict, format!("The record's {pointer} is not what the patch expects"))
-        }
-        _ => (Code::InvalidValue, format!("The patch cannot be applied at {pointer}")),
+        PatchErrorKind::TestFailed => (
+            Code::WriteConflict,
+            format!("The record's {pointer} is not what the patch expects"),
+        ),
+        _ => (
+            Code::InvalidValue,
+            format!("The patch cannot be applied at {pointer}"),
+        ),
     };
     Error::field(code, &field, message)
         .detail("pointer", pointer)

@@ -51,7 +51,11 @@ pub struct Cache(RwLock<HashMap<Shape, Arc<str>>>);
 /// The text of a statement.
 pub fn text(resource: &Resource, shape: &Shape) -> Arc<str> {
     let cache = &resource.statements.0;
-    if let Some(text) = cache.read().unwrap_or_else(PoisonError::into_inner).get(shape) {
+    if let Some(text) = cache
+        .read()
+        .unwrap_or_else(PoisonError::into_inner)
+        .get(shape)
+    {
         return text.clone();
     }
     let text: Arc<str> = write(resource, shape).into();
@@ -82,19 +86,27 @@ pub fn row(resource: &Resource, select: Option<&[usize]>) -> String {
         Some(places) => places.iter().map(|&i| &resource.columns[i]).collect(),
     };
     let list: Vec<_> = columns.iter().map(|c| format!("t.{}", c.quoted)).collect();
-    format!("row_to_json((SELECT x FROM (SELECT {}) AS x))::text", list.join(", "))
+    format!(
+        "row_to_json((SELECT x FROM (SELECT {}) AS x))::text",
+        list.join(", ")
+    )
 }
 
 /// `t`'s key equals the parameters from `$1` on, one per part.
 pub fn key_predicate(resource: &Resource) -> String {
     let parts = resource.key_columns().enumerate();
-    let parts: Vec<_> = parts.map(|(i, c)| format!("t.{} = ${}::{}", c.quoted, i + 1, c.cast_type)).collect();
+    let parts: Vec<_> = parts
+        .map(|(i, c)| format!("t.{} = ${}::{}", c.quoted, i + 1, c.cast_type))
+        .collect();
     parts.join(" AND ")
 }
 
 /// The parts of `t`'s key as one text array.
 fn key_parts(resource: &Resource) -> String {
-    let parts: Vec<_> = resource.key_columns().map(|c| format!("t.{}::text", c.quoted)).collect();
+    let parts: Vec<_> = resource
+        .key_columns()
+        .map(|c| format!("t.{}::text", c.quoted))
+        .collect();
     format!("ARRAY[{}]", parts.join(", "))
 }
 
@@ -109,13 +121,18 @@ fn record(resource: &Resource, set: &[usize], parameter: usize) -> String {
         .map(|&i| &resource.columns[i])
         .map(|c| format!("{} {}", c.quoted, c.sql_type))
         .collect();
-    format!("json_to_record(${parameter}::json) AS r({})", columns.join(", "))
+    format!(
+        "json_to_record(${parameter}::json) AS r({})",
+        columns.join(", ")
+    )
 }
 
 /// Names the actor to the change log, for this statement only. It rides along in the statement, so
 /// that it costs no round trip.
 fn actor(parameter: usize) -> String {
-    format!("WITH actor AS MATERIALIZED (SELECT set_config('counterfoil.actor', ${parameter}, true))")
+    format!(
+        "WITH actor AS MATERIALIZED (SELECT set_config('counterfoil.actor', ${parameter}, true))"
+    )
 }
 
 fn get(resource: &Resource, select: Option<&[usize]>) -> String {
@@ -130,9 +147,12 @@ fn get(resource: &Resource, select: Option<&[usize]>) -> String {
 
 /// Parameters: the body, the actor.
 fn insert(resource: &Resource, set: &[usize]) -> String {
-    let names: String =
-        set.iter().fold(String::new(), |s, &i| s + &resource.columns[i].quoted + ", ");
-    let values = set.iter().fold(String::new(), |s, &i| s + &inserted(&resource.columns[i]) + ", ");
+    let names: String = set.iter().fold(String::new(), |s, &i| {
+        s + &resource.columns[i].quoted + ", "
+    });
+    let values = set.iter().fold(String::new(), |s, &i| {
+        s + &inserted(&resource.columns[i]) + ", "
+    });
     let body = if set.is_empty() {
         "(SELECT $1::json) AS r".to_owned()
     } else {
@@ -200,11 +220,17 @@ fn changed(resource: &Resource, assignments: &str, set: &[usize]) -> String {
         resource.table
     );
     let update = conditional(resource, &write, &format!("FROM {body}actor"));
-    format!("{update} RETURNING {}, {}", version(resource), row(resource, None))
+    format!(
+        "{update} RETURNING {}, {}",
+        version(resource),
+        row(resource, None)
+    )
 }
 
 fn increment(resource: &Resource, column: usize) -> String {
-    let Column { quoted, cast_type, .. } = &resource.columns[column];
+    let Column {
+        quoted, cast_type, ..
+    } = &resource.columns[column];
     let by = resource.key.len() + 4;
     let assignment = format!("{quoted} = coalesce(t.{quoted}, 0) + ${by}::{cast_type}, ");
     changed(resource, &assignment, &[])
@@ -212,7 +238,11 @@ fn increment(resource: &Resource, column: usize) -> String {
 
 fn delete(resource: &Resource) -> String {
     let write = format!("DELETE FROM {} AS t", resource.table);
-    format!("{} RETURNING {}", conditional(resource, &write, "USING actor"), version(resource))
+    format!(
+        "{} RETURNING {}",
+        conditional(resource, &write, "USING actor"),
+        version(resource)
+    )
 }
 
 /// What an update stores in a column: the value of the body's row `r`, seen beside the row `t`.
@@ -255,7 +285,11 @@ fn current(resource: &Resource, compared: Option<&(Vec<usize>, Vec<usize>, Vec<u
             format!("CROSS JOIN {}", record(resource, set, k + 2)),
         ),
         Some((set, defaulted, merged)) => (
-            format!("${}::text IS NOT NULL AND {}", k + 2, nothing_new(resource, set, defaulted, merged)),
+            format!(
+                "${}::text IS NOT NULL AND {}",
+                k + 2,
+                nothing_new(resource, set, defaulted, merged)
+            ),
             String::new(),
         ),
         None => ("false".to_owned(), String::new()),
@@ -290,9 +324,17 @@ fn current(resource: &Resource, compared: Option<&(Vec<usize>, Vec<usize>, Vec<u
 /// Whether an update would leave every column as it is. Compared as `jsonb`, by value: 1 is 1.0 and
 /// a moment is the same in every time zone. A default that differs each time cannot tell a retry
 /// from a change and is left out.
-fn nothing_new(resource: &Resource, set: &[usize], defaulted: &[usize], merged: &[usize]) -> String {
+fn nothing_new(
+    resource: &Resource,
+    set: &[usize],
+    defaulted: &[usize],
+    merged: &[usize],
+) -> String {
     let same = |column: &Column, value: &str| {
-        format!("to_jsonb({value}) IS NOT DISTINCT FROM to_jsonb(t.{})", column.quoted)
+        format!(
+            "to_jsonb({value}) IS NOT DISTINCT FROM to_jsonb(t.{})",
+            column.quoted
+        )
     };
     let set = set.iter().map(|&i| {
         let column = &resource.columns[i];
@@ -304,5 +346,9 @@ fn nothing_new(resource: &Resource, set: &[usize], defaulted: &[usize], merged: 
         .filter(|c| !c.default_volatile)
         .map(|c| same(c, &typed_default(c)));
     let all: Vec<_> = set.chain(defaulted).collect();
-    if all.is_empty() { "true".to_owned() } else { format!("({})", all.join(" AND ")) }
+    if all.is_empty() {
+        "true".to_owned()
+    } else {
+        format!("({})", all.join(" AND "))
+    }
 }
