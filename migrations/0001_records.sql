@@ -60,10 +60,12 @@ $fn$;
 -- An insert found its id in the log at its own version or above. Either another session removed the record while
 -- this insert waited for it (try again: the guard will then see the tombstone), or this very transaction logged
 -- ahead, from a trigger that wrote the row again before the statement ended.
-create function counterfoil.settle(res text, rec text, ver integer, op text, live boolean) returns text
+create function counterfoil.settle(relation regclass, res text, rec text, ver integer, op text, doc json) returns text
 language plpgsql set search_path = pg_catalog, pg_temp set enable_seqscan = off as $fn$
 declare
-    newest integer;
+    newest record;
+    same_key text;
+    live boolean := false;
 begin
     if exists (select from counterfoil.change c
                where c.resource = res and c.id = rec and c.version >= ver and c.xid <> pg_current_xact_id()) then
@@ -71,8 +73,26 @@ begin
             message = format('record %s of %s was deleted by another transaction meanwhile', rec, res),
             hint = 'Run the transaction again.';
     end if;
-    select max(c.version) into newest from counterfoil.change c where c.resource = res and c.id = rec;
-    if live and (newest > ver or op is null) then
+    select c.version, c.op into newest from counterfoil.change c
+        where c.resource = res and c.id = rec order by c.version desc limit 1;
+    if newest.op = 'delete' and (newest.version > ver or op is null) then
+        -- Deleted after this insert, or before it by the same statement? Only the table can tell.
+        relation := coalesce(pg_partition_root(relation), relation);
+        -- The equality of the key's own index, which may live in any schema.
+        select string_agg(format('t.%1$I operator(%2$I.%3$s) d.%1$I', a.attname, s.nspname, o.oprname), ' and ')
+            into same_key
+            from pg_index i
+            join unnest(i.indkey::int2[], i.indclass::oid[]) k(num, class) on true
+            join pg_attribute a on a.attrelid = relation and a.attnum = k.num
+            join pg_opclass p on p.oid = k.class
+            join pg_amop m on m.amopfamily = p.opcfamily and m.amoplefttype = p.opcintype and m.amoprighttype = p.opcintype and m.amopstrategy = 3
+            join pg_operator o on o.oid = m.amopopr
+            join pg_namespace s on s.oid = o.oprnamespace
+            where i.indrelid = relation and i.indisprimary;
+        execute format('select exists (select from json_populate_record(null::%1$s, $1) d join %1$s t on %2$s)', relation, same_key)
+            into live using doc;
+    end if;
+    if live then
         raise exception using errcode = 'CF002',
             message = format('record %s of %s is deleted and inserted in one statement', rec, res),
             hint = 'Use UPDATE, or two statements.';
@@ -144,7 +164,6 @@ declare
     guard_settings text;
     log_settings text;
     key_changed text;
-    same_key text;
     setup text;
     fields text := 'resource, id, version, op, doc, "by", origin';
     actor text := 'case when actors is null then who else coalesce(actors ->> %s, who) end';
@@ -164,23 +183,14 @@ begin
            string_agg(case
                when a.atttypid = any ('{text,varchar,bpchar}'::regtype[])
                    then format('(new.%1$I collate "C") operator(pg_catalog.<>) (old.%1$I collate "C")', a.attname)
-               when a.atttypid = any ('{int2,int4,int8,uuid,bool,date,timestamp,timestamptz}'::regtype[])
+               when a.atttypid = any ('{int2,int4,int8,float4,float8,uuid,bool,date,timestamp,timestamptz}'::regtype[])
                    then format('new.%1$I operator(pg_catalog.<>) old.%1$I', a.attname)
-               -- Equal values may still read differently (1.0 and 1.00): compare the bytes.
-               else format('row(new.%1$I)::record operator(pg_catalog.*<>) row(old.%1$I)::record', a.attname) end, ' or ' order by k.n),
-           string_agg(format('t.%1$I operator(%2$I.%3$s) %%1$s.%1$I', replace(a.attname, '%', '%%'), s.nspname, o.oprname), ' and ' order by k.n)
-        into guard_settings, key_changed, same_key
+               -- Equal values may still read differently (1.0 and 1.00), and ids are text.
+               else format('(new.%1$I::text collate "C") operator(pg_catalog.<>) (old.%1$I::text collate "C")', a.attname) end, ' or ' order by k.n)
+        into guard_settings, key_changed
         from unnest(keys) with ordinality k(name, n)
         join pg_attribute a on a.attrelid = relation and a.attname = k.name
-        join pg_type t on t.oid = a.atttypid
-        join pg_index i on i.indrelid = relation and i.indisprimary
-        -- The equality of the key's own index, which may live in any schema.
-        join pg_opclass p on p.oid = i.indclass[k.n::integer - 1]
-        join pg_amop m on m.amopfamily = p.opcfamily and m.amoplefttype = p.opcintype and m.amoprighttype = p.opcintype and m.amopstrategy = 3
-        join pg_operator o on o.oid = m.amopopr
-        join pg_namespace s on s.oid = o.oprnamespace;
-    same_key := format('exists (select from %s t where %s and t.%s = %%1$s.%3$s)',
-        replace(relation::text, '%', '%%'), same_key, replace(v, '%', '%%'));
+        join pg_type t on t.oid = a.atttypid;
 
     -- The column was set to something other than old + 1. Runs with the writer's own rights and search path, hence
     -- the qualified operator.
@@ -191,17 +201,17 @@ begin
     return next;
 
     name := guard;
-    body := format(E'\nbegin\n    new.%1$s := 1 + coalesce(%2$s, 0);\n', v,
-                   format(last_of, quote_literal(resource), counterfoil.key_text(relation, 'new')));
+    body := format(E'%3$s\nbegin\n    new.%1$s := 1 + coalesce(%2$s, 0);\n', v,
+                   format(last_of, quote_literal(resource), counterfoil.key_text(relation, 'new')),
+                   case when partitioned then E'\ndeclare\n    moved text := current_setting(''counterfoil.moved'', true);' else '' end);
     -- rekeyed tells the log to pair old and new rows, which other updates need not pay for. moved carries the
     -- version over to the INSERT guard of another partition.
     body := body || format(E'    if tg_op = ''UPDATE'' then\n        new.%1$s := greatest(new.%1$s, old.%1$s + 1);\n'
         '        perform set_config(''counterfoil.rekeyed'', ''on'', true);\n', v);
     if partitioned then
         body := body || format(E'        perform set_config(''counterfoil.moved'', new.%1$s || %2$L || %3$s, true);\n'
-            '    elsif current_setting(''counterfoil.moved'', true) like ''%%_:%%''\n'
-            '        and substr(current_setting(''counterfoil.moved''), strpos(current_setting(''counterfoil.moved''), '':'')) = %2$L || %3$s then\n'
-            '        new.%1$s := greatest(new.%1$s, split_part(current_setting(''counterfoil.moved''), '':'', 1)::integer);\n',
+            '    elsif substr(moved, strpos(moved, '':'')) = %2$L || %3$s then\n'
+            '        new.%1$s := greatest(new.%1$s, split_part(moved, '':'', 1)::integer);\n',
             v, ':' || resource || ':', counterfoil.key_text(relation, 'new'));
     end if;
     body := body || E'    end if;\n    return new;\nend ';
@@ -247,10 +257,10 @@ $b$, resource, v, fields, format(actor, 'old_id'), conflict, format(actor, 'new_
     end if;
     if new_id is not null then
         if %6$s >= new.%2$s then
-            kind := counterfoil.settle(%1$L, new_id, new.%2$s, %7$s, %8$s);
+            kind := counterfoil.settle(tg_relid, %1$L, new_id, new.%2$s, %7$s, row_to_json(new));
         end if;
 $b$, resource, v, fields, format(actor, 'old_id'), conflict, format(last_of, quote_literal(resource), 'new_id'),
-            case when history then 'kind' else 'null' end, format(same_key, 'new'));
+            case when history then 'kind' else 'null' end);
         if history then
             b := b || format($b$        insert into counterfoil.change as c (%3$s)
         values (%1$L, new_id, new.%2$s, kind, row_to_json(new), %4$s, source)%5$s;
@@ -272,55 +282,54 @@ $b$, resource, v, fields, format(actor, 'new_id'), conflict);
             b := b || format($b$    elsif tg_op = 'INSERT' then
         insert into counterfoil.change as c (%1$s)
         select %2$L, %6$s, n.%4$s,
-            case when %5$s >= n.%4$s then counterfoil.settle(%2$L, %6$s, n.%4$s, 'create', %7$s) else 'create' end,
-            row_to_json(n), %3$s, source
-        from new_rows n%8$s;
+            case when %5$s >= n.%4$s then counterfoil.settle(tg_relid, %2$L, %6$s, n.%4$s, 'create', row_to_json(n.*)) else 'create' end,
+            row_to_json(n.*), %3$s, source
+        from new_rows n%7$s;
     elsif tg_op = 'DELETE' then
         insert into counterfoil.change as c (%1$s)
-        select %2$L, x.id, x.version, x.op, x.doc, %9$s, source
-        from (select %10$s as id, o.%4$s as version, 'baseline' as op, row_to_json(o) as doc
+        select %2$L, x.id, x.version, x.op, x.doc, %8$s, source
+        from (select %9$s as id, o.%4$s as version, 'baseline' as op, row_to_json(o.*) as doc
               from old_rows o
-              where (select l.version from counterfoil.change l where l.resource = %2$L and l.id = %10$s and l.version = o.%4$s) is null
+              where (select l.version from counterfoil.change l where l.resource = %2$L and l.id = %9$s and l.version = o.%4$s) is null
               union all
-              select %10$s, o.%4$s + 1, 'delete', row_to_json(o) from old_rows o) x%8$s;
+              select %9$s, o.%4$s + 1, 'delete', row_to_json(o.*) from old_rows o) x%7$s;
     elsif current_setting('counterfoil.rekeyed', true) = 'on' then
         insert into counterfoil.change as c (%1$s)
         with pair as materialized (
-            select o.id as old_id, o.version as old_version, o.doc as old_doc, n.id as new_id, n.version as new_version, n.doc as new_doc, n.live
-            from (select %10$s as id, o.%4$s as version, row_to_json(o) as doc from old_rows o) o
-            full join (select %6$s as id, n.%4$s as version, row_to_json(n) as doc, %7$s as live from new_rows n) n on n.id = o.id)
+            select o.id as old_id, o.version as old_version, o.doc as old_doc, n.id as new_id, n.version as new_version, n.doc as new_doc
+            from (select %9$s as id, o.%4$s as version, row_to_json(o.*) as doc from old_rows o) o
+            full join (select %6$s as id, n.%4$s as version, row_to_json(n.*) as doc from new_rows n) n on n.id = o.id)
         select %2$L, x.id, x.version,
-            case when x.op = 'create' and %11$s >= x.version then counterfoil.settle(%2$L, x.id, x.version, x.op, x.live) else x.op end,
-            x.doc, %9$s, source
-        from (select p.old_id as id, p.old_version as version, 'baseline' as op, p.old_doc as doc, false as live
+            case when x.op = 'create' and %10$s >= x.version then counterfoil.settle(tg_relid, %2$L, x.id, x.version, x.op, x.doc) else x.op end,
+            x.doc, %8$s, source
+        from (select p.old_id as id, p.old_version as version, 'baseline' as op, p.old_doc as doc
               from pair p
               where p.old_id is not null
                 and (select l.version from counterfoil.change l where l.resource = %2$L and l.id = p.old_id and l.version = p.old_version) is null
               union all
-              select p.old_id, p.old_version + 1, 'delete', p.old_doc, false from pair p where p.new_id is null
+              select p.old_id, p.old_version + 1, 'delete', p.old_doc from pair p where p.new_id is null
               union all
-              select p.new_id, p.new_version, case when p.old_id is null then 'create' else 'update' end, p.new_doc, p.live
-              from pair p where p.new_id is not null) x%8$s;
+              select p.new_id, p.new_version, case when p.old_id is null then 'create' else 'update' end, p.new_doc
+              from pair p where p.new_id is not null) x%7$s;
     else
         insert into counterfoil.change as c (%1$s)
-        select %2$L, x.id, x.version, x.op, x.doc, %9$s, source
-        from (select %10$s as id, o.%4$s as version, 'baseline' as op, row_to_json(o) as doc
+        select %2$L, x.id, x.version, x.op, x.doc, %8$s, source
+        from (select %9$s as id, o.%4$s as version, 'baseline' as op, row_to_json(o.*) as doc
               from old_rows o
-              where (select l.version from counterfoil.change l where l.resource = %2$L and l.id = %10$s and l.version = o.%4$s) is null
+              where (select l.version from counterfoil.change l where l.resource = %2$L and l.id = %9$s and l.version = o.%4$s) is null
               union all
-              select %6$s, n.%4$s, 'update', row_to_json(n) from new_rows n) x%8$s;
+              select %6$s, n.%4$s, 'update', row_to_json(n.*) from new_rows n) x%7$s;
 $b$, fields, resource, format(actor, counterfoil.key_text(relation, 'n')), v,
                 format(last_of, quote_literal(resource), counterfoil.key_text(relation, 'n')), counterfoil.key_text(relation, 'n'),
-                format(same_key, 'n'), conflict, format(actor, 'x.id'), counterfoil.key_text(relation, 'o'),
-                format(last_of, quote_literal(resource), 'x.id'));
+                conflict, format(actor, 'x.id'), counterfoil.key_text(relation, 'o'), format(last_of, quote_literal(resource), 'x.id'));
         else
             b := b || format($b$    elsif tg_op = 'INSERT' then
-        perform counterfoil.settle(%2$L, %5$s, n.%3$s, null, %6$s) from new_rows n where %4$s >= n.%3$s;
+        perform counterfoil.settle(tg_relid, %2$L, %5$s, n.%3$s, null, row_to_json(n.*)) from new_rows n where %4$s >= n.%3$s;
     else
         insert into counterfoil.change as c (%1$s)
-        select %2$L, %7$s, o.%3$s + 1, 'delete', row_to_json(o), %8$s, source from old_rows o%9$s;
+        select %2$L, %6$s, o.%3$s + 1, 'delete', row_to_json(o.*), %7$s, source from old_rows o%8$s;
 $b$, fields, resource, v, format(last_of, quote_literal(resource), counterfoil.key_text(relation, 'n')),
-                counterfoil.key_text(relation, 'n'), format(same_key, 'n'), counterfoil.key_text(relation, 'o'),
+                counterfoil.key_text(relation, 'n'), counterfoil.key_text(relation, 'o'),
                 format(actor, counterfoil.key_text(relation, 'o')), conflict);
         end if;
         b := b || E'    end if;\n    return null;\nend ';
@@ -329,7 +338,7 @@ $b$, fields, resource, v, format(last_of, quote_literal(resource), counterfoil.k
     -- Truncating a partitioned table fires this for the parent and for each partition.
     body := replace(b, '%TRUNCATE%', format(
         E'        execute format(%1$L, tg_relid::regclass) using who, actors, source;\n',
-        format('insert into counterfoil.change (%1$s) select %2$L, %3$s, o.%4$s + 1, ''delete'', row_to_json(o),'
+        format('insert into counterfoil.change (%1$s) select %2$L, %3$s, o.%4$s + 1, ''delete'', row_to_json(o.*),'
                ' case when $2 is null then $1 else coalesce($2 ->> %3$s, $1) end, $3 from %%s o on conflict do nothing',
                fields, resource, replace(counterfoil.key_text(relation, 'o'), '%', '%%'), replace(v, '%', '%%'))));
     ddl := format('create or replace function counterfoil.%I() returns trigger language plpgsql security definer %s as %L',
@@ -416,7 +425,7 @@ begin
     end if;
     if unguarded then
         execute format('update %1$s t set %2$I = l.version + 1 from %3$s l where %4$s = l.id and (t.%2$I < l.version'
-                       ' or t.%2$I = l.version and (l.op = ''delete'' or row_to_json(t)::text <> l.doc::text))',
+                       ' or t.%2$I = l.version and (l.op = ''delete'' or row_to_json(t.*)::text <> l.doc::text))',
                        relation, version_column, newest, key);
         get diagnostics raised = row_count;
     end if;
@@ -425,7 +434,7 @@ begin
                    resource, newest, relation, key) using who;
     get diagnostics gone = row_count;
     if history then
-        execute format('insert into counterfoil.change (resource, id, version, op, doc, "by") select %1$L, l.id, t.%5$I, ''baseline'', row_to_json(t), $1'
+        execute format('insert into counterfoil.change (resource, id, version, op, doc, "by") select %1$L, l.id, t.%5$I, ''baseline'', row_to_json(t.*), $1'
                        ' from %2$s l join %3$s t on %4$s = l.id where t.%5$I > l.version',
                        resource, newest, relation, key, version_column) using who;
         get diagnostics noted = row_count;
@@ -666,9 +675,14 @@ create function counterfoil.invalid_field(relation regclass, body json) returns 
 language plpgsql set search_path = pg_catalog, pg_temp as $fn$
 declare
     field record;
+    has_nul boolean := body::text like '%\u0000%';
 begin
     if json_typeof(body) is distinct from 'object' then
         return null;
+    end if;
+    -- No text can hold U+0000, and json_each() would stumble over it: a stand-in marks the place.
+    if has_nul then
+        body := regexp_replace(body::text, '(?<!\\)((?:\\\\)*)\\u0000', '\1\uE000\uE001\uE000', 'g')::json;
     end if;
     for field in
         select b.key, b.value, a.attnotnull, format_type(a.atttypid, a.atttypmod) as type
@@ -677,6 +691,8 @@ begin
         order by b.n
     loop
         if field.attnotnull and json_typeof(field.value) = 'null' then
+            return field.key;
+        elsif has_nul and field.value::text like '%\\uE000\\uE001\\uE000%' and field.type <> 'json' then
             return field.key;
         end if;
         begin
@@ -794,7 +810,7 @@ begin
             select x.oid from t join pg_type p on p.oid = t.oid, lateral (
                 select p.typelem union all select p.typbasetype
                 union all select a.atttypid from pg_attribute a where p.typrelid <> 0 and a.attrelid = p.typrelid and a.attnum > 0
-                union all select g.rngsubtype from pg_range g where g.rngtypid = p.oid or g.rngmultitypid = p.oid) x
+                union all select g.rngsubtype from pg_range g where g.rngtypid = p.oid or g.rngmultitypid = p.oid) x(oid)
             where t.oid >= 16384 or p.typelem >= 16384)
         select t.oid from t where t.oid >= 16384) r;
     select string_agg(s.part, ' ') into answer from (
