@@ -219,7 +219,9 @@ begin
                   name, guard_settings, body);
     return next;
 
+    -- The table may have columns called like these variables.
     setup := $b$
+#variable_conflict use_variable
 declare
     who text := coalesce(nullif(current_setting('counterfoil.actor', true), ''), nullif(current_setting('role'), 'none'), session_user);
     actors jsonb := nullif(current_setting('counterfoil.actors', true), '');

@@ -121,6 +121,15 @@ clean 'TRUNCATE of odd names'
 run "create table part_keys (a integer, b numeric, c timestamptz, primary key (a, b, c)); select counterfoil.adopt('part_keys');
      set timezone = 'Asia/Tokyo'; set datestyle = 'German'; insert into part_keys values (1, 1.0, '2026-01-01 09:00+09'); update part_keys set b = 1.00"
 is 'key text is the same in every session, and 1.00 is another id than 1.0' '1,1.0,2026-01-01 00:00:00+00:1:create 1,1.0,2026-01-01 00:00:00+00:2:delete 1,1.00,2026-01-01 00:00:00+00:2:create' "$(log part_keys)"
+for history in true false; do for kind in '' 'partition by hash (id)'; do
+    run "drop table if exists clash; create table clash (id integer primary key, n integer, o integer, x integer, c integer, t integer, l integer, p integer, who integer, source integer,
+             actors integer, kind integer, old_id integer, new_id integer, moved integer, doc integer, op integer, resource integer, \"new\" integer, \"old\" integer, tg_op integer, pair integer) $kind;
+         $([ -z "$kind" ] || echo 'create table clash_0 partition of clash for values with (modulus 1, remainder 0);')
+         select counterfoil.adopt('clash', null, $history);
+         insert into clash values (1), (2); update clash set n = 1; update clash set id = 3 where id = 2; update clash set n = 2; delete from clash where id = 1; truncate clash"
+    clean "columns named like the triggers' variables"
+done; done
+run "drop table clash; select counterfoil.release('clash')"
 long=$(printf 'a%.0s' $(seq 63))
 run "create table \"$long\" (id integer primary key); create table \"${long:0:62}b\" (id integer primary key);
      select counterfoil.adopt('$long'); select counterfoil.adopt('${long:0:62}b'); insert into \"$long\" values (1); insert into \"${long:0:62}b\" values (1)"
