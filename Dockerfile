@@ -40,6 +40,6 @@ ENV COUNTERFOIL_LISTEN=0.0.0.0:8080
 EXPOSE 8080
 # By number, so that no user database is needed, and an orchestrator can see that it is not root.
 USER 10001:10001
-HEALTHCHECK --interval=10s --timeout=3s --start-period=20s --retries=3 CMD ["counterfoil", "health"]
+HEALTHCHECK --interval=10s --timeout=5s --start-period=20s --retries=3 CMD ["counterfoil", "health"]
 ENTRYPOINT ["counterfoil"]
 CMD ["serve"]
