@@ -2,22 +2,12 @@
 
 use serde_json::{Number, Value};
 
-use super::Resolve;
 use super::decimal::{Decimal, sum};
-use super::sides::{Combined, Sides};
+use super::sides::Sides;
 
-/// `theirs + (yours − base)`, exactly. Equal changes count twice: two who each count one are two.
-pub(super) fn merge_counter(sides: Sides<'_>, resolve: Resolve) -> Combined {
-    match added(sides) {
-        Some(total) => Combined {
-            value: Some(Value::Number(total)),
-            clash: false,
-        },
-        None => Combined::clash(sides, resolve),
-    }
-}
-
-fn added(sides: Sides<'_>) -> Option<Number> {
+/// `theirs + (yours − base)`, exactly; `None` unless all three are numbers of sane length.
+pub(super) fn total(sides: Sides<'_>) -> Option<Value> {
     let [base, yours, theirs] = sides.all(|value| Decimal::parse(value.as_number()?.as_str()))?;
-    sum(&[theirs, yours, base.negated()])?.parse().ok()
+    let total: Number = sum(&[theirs, yours, base.negated()])?.parse().ok()?;
+    Some(Value::Number(total))
 }

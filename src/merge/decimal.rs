@@ -97,7 +97,9 @@ pub(super) fn sum(terms: &[Decimal]) -> Option<String> {
     }
     let negative = carry(&mut columns) < 0;
     if negative {
-        columns.iter_mut().for_each(|column| *column = -*column);
+        for column in &mut columns {
+            *column = -*column;
+        }
         carry(&mut columns);
     }
     Some(render(

@@ -5,6 +5,7 @@ use std::ops::Range;
 use similar::{Algorithm, DiffTag, capture_diff_slices};
 
 use super::Resolve;
+use super::change::Change;
 
 /// Merged lines, and whether two changes met in one place.
 #[derive(Debug)]
@@ -33,14 +34,9 @@ pub(super) fn diff3<'a>(
         let old = &base[region.base.clone()];
         let mine = region.rebuild(base, yours, region.yours);
         let other = region.rebuild(base, theirs, region.theirs);
-        let clash = mine != old && other != old && mine != other;
-        let take_mine = if clash {
-            resolve == Resolve::Mine
-        } else {
-            other == old
-        };
-        merged.clash |= clash;
-        merged.lines.extend(if take_mine { mine } else { other });
+        let change = Change::of(old, &mine, &other);
+        merged.clash |= change == Change::Diverged;
+        merged.lines.extend(change.pick(mine, other, resolve));
         at = region.base.end;
     }
     merged.lines.extend(&base[at..]);

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use super::change::Change;
 use super::row::Row;
 use super::rules::Rules;
-use super::sides::{Change, Sides};
+use super::sides::Sides;
 
 /// The fields that somebody changed in a group that both sides touched and left different.
 pub(super) fn clashing<'r>(
@@ -19,7 +20,7 @@ pub(super) fn clashing<'r>(
             yours: yours.get(field),
             theirs: theirs.get(field),
         };
-        sides.change(|a, b| rules.same(field, a, b))
+        sides.change(rules.comparison(field))
     };
     let mut clashing = BTreeSet::new();
     for group in &rules.groups {

@@ -10,10 +10,12 @@
 //! swaps nothing but their names and the order of additions. Counters are the exception: two equal
 //! differences are two.
 
+mod change;
 mod comparison;
 mod counter;
 mod decimal;
 mod diff3;
+mod ending;
 mod group;
 mod instant;
 mod keyed;
@@ -29,10 +31,11 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use change::Change;
 pub use comparison::Comparison;
 pub use row::Row;
 pub use rules::{Rules, RulesError};
-use sides::{Change, Combined, Sides};
+use sides::{Combined, Sides};
 pub use verdict::{FieldVerdict, Verdict};
 
 /// Whose change stands where two truly clash; what does not clash is merged either way.
@@ -137,25 +140,27 @@ fn merge_field(
     rules: &Rules,
     resolve: Resolve,
 ) -> (Option<Verdict>, Option<Value>) {
-    let change = sides.change(|a, b| rules.same(field, a, b));
-    let (verdict, value) = match change {
+    let (verdict, value) = match sides.change(rules.comparison(field)) {
         Change::Nobody => return (None, sides.theirs.cloned()),
-        Change::Yours => (Verdict::Yours, sides.yours),
-        Change::Theirs => (Verdict::Theirs, sides.theirs),
-        Change::Same if !rules.counter.contains(field) => (Verdict::Same, sides.theirs),
-        Change::Same | Change::Diverged => {
+        Change::Yours => (Verdict::Yours, sides.yours.cloned()),
+        Change::Theirs => (Verdict::Theirs, sides.theirs.cloned()),
+        Change::Same => match rules.counted(field, sides) {
+            Some(total) => (Verdict::Merged, Some(total)),
+            None => (Verdict::Same, sides.theirs.cloned()),
+        },
+        Change::Diverged => {
             let Combined { value, clash } = rules.combine(field, sides, resolve);
-            return (
-                Some(if clash {
+            (
+                if clash {
                     Verdict::Both
                 } else {
                     Verdict::Merged
-                }),
+                },
                 value,
-            );
+            )
         }
     };
-    (Some(verdict), value.cloned())
+    (Some(verdict), value)
 }
 
 fn field_verdict(
@@ -179,7 +184,7 @@ fn field_verdict(
 }
 
 /// Every field of the rows, in the order in which they are met.
-fn field_names<'a, const N: usize>(rows: [&'a Row; N]) -> Vec<&'a str> {
+fn field_names<const N: usize>(rows: [&Row; N]) -> Vec<&str> {
     let mut seen = BTreeSet::new();
     let names = rows.into_iter().flat_map(Row::iter).map(|(name, _)| name);
     names.filter(|name| seen.insert(*name)).collect()

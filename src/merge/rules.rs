@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::Resolve;
 use super::comparison::Comparison;
 use super::sides::{Combined, Sides, merge_json};
-use super::{counter::merge_counter, keyed::merge_keyed, set::merge_set, text::merge_text};
+use super::{counter::total, keyed::merge_keyed, set::merge_set, text::merge_text};
 
 /// How the fields of a resource merge: the `merge.*` options of a resource, and how each field
 /// compares, which the catalogue adds.
@@ -115,14 +115,22 @@ impl Rules {
         self.comparison(field).same(a, b)
     }
 
+    /// The total of a counter; equal differences count twice: two who each count one are two.
+    pub(super) fn counted(&self, field: &str, sides: Sides<'_>) -> Option<Value> {
+        self.counter.contains(field).then(|| total(sides)).flatten()
+    }
+
     /// Combines what both sides made of a field, by the rule it is named in.
     pub(super) fn combine(&self, field: &str, sides: Sides<'_>, resolve: Resolve) -> Combined {
         if self.set.contains(field) {
             merge_set(sides, resolve)
         } else if let Some(key) = self.keyed.get(field) {
             merge_keyed(sides, key, resolve)
-        } else if self.counter.contains(field) {
-            merge_counter(sides, resolve)
+        } else if let Some(total) = self.counted(field, sides) {
+            Combined {
+                value: Some(total),
+                clash: false,
+            }
         } else if self.text.contains(field) {
             merge_text(sides, resolve)
         } else {

@@ -1,9 +1,10 @@
-//! One value as base, yours and theirs have it, and who changed it.
+//! One value as base, yours and theirs have it, and what a merge makes of it.
 
 use serde_json::{Map, Value};
 
 use super::Resolve;
-use super::comparison::same_json;
+use super::change::Change;
+use super::comparison::Comparison;
 
 /// The three sides of one value; `None` is absent, which is not `null`.
 #[derive(Debug, Clone, Copy)]
@@ -13,28 +14,11 @@ pub(super) struct Sides<'a> {
     pub(super) theirs: Option<&'a Value>,
 }
 
-/// Who changed a value since the base.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Change {
-    Nobody,
-    Yours,
-    Theirs,
-    /// Both, to the same value.
-    Same,
-    /// Both, to different values.
-    Diverged,
-}
-
 impl<'a> Sides<'a> {
-    /// The classification at the root of every three-way merge.
-    pub(super) fn change(self, same: impl Fn(Option<&Value>, Option<&Value>) -> bool) -> Change {
-        match (same(self.base, self.yours), same(self.base, self.theirs)) {
-            (true, true) => Change::Nobody,
-            (false, true) => Change::Yours,
-            (true, false) => Change::Theirs,
-            (false, false) if same(self.yours, self.theirs) => Change::Same,
-            (false, false) => Change::Diverged,
-        }
+    /// Who changed the value, under the equality of its field.
+    pub(super) fn change(self, comparison: Comparison) -> Change {
+        let same = |a, b| comparison.same(a, b);
+        Change::by(same, self.base, self.yours, self.theirs)
     }
 
     /// The three sides where each of them has what `part` asks for.
@@ -62,13 +46,6 @@ pub(super) struct Combined {
 }
 
 impl Combined {
-    pub(super) fn clean(value: Option<&Value>) -> Self {
-        Self {
-            value: value.cloned(),
-            clash: false,
-        }
-    }
-
     /// Both changes to the whole value cannot stand together.
     pub(super) fn clash(sides: Sides<'_>, resolve: Resolve) -> Self {
         Self {
@@ -83,13 +60,11 @@ pub(super) fn merge_json(sides: Sides<'_>, resolve: Resolve) -> Combined {
     if let Some(objects) = sides.all(Value::as_object) {
         return merge_objects(objects, resolve);
     }
-    match sides.change(|a, b| match (a, b) {
-        (Some(a), Some(b)) => same_json(a, b),
-        _ => a.is_none() && b.is_none(),
-    }) {
-        Change::Nobody | Change::Theirs | Change::Same => Combined::clean(sides.theirs),
-        Change::Yours => Combined::clean(sides.yours),
-        Change::Diverged => Combined::clash(sides, resolve),
+    let change = sides.change(Comparison::Json);
+    let value = change.pick(sides.yours, sides.theirs, resolve).cloned();
+    Combined {
+        value,
+        clash: change == Change::Diverged,
     }
 }
 

@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::Resolve;
 use super::diff3::diff3;
+use super::ending::Ending;
 use super::sides::{Combined, Sides};
 
 /// Texts with more lines on any side are one value: a merge must not cost a request's time.
@@ -61,44 +62,12 @@ fn merge_once(texts: [&str; 3], resolve: Resolve) -> (String, bool) {
     let plain = texts.map(|text| text.replace("\r\n", "\n"));
     let [base, yours, theirs] = plain.each_ref().map(|text| lines(text));
     let merged = diff3(&base, &yours, &theirs, resolve);
-    (merged.lines.join(Ending::merge(endings)), merged.clash)
+    let (ending, clash) = Ending::merge(endings, resolve);
+    (merged.lines.join(ending), merged.clash || clash)
 }
 
 fn lines(text: &str) -> Vec<&str> {
     text.split('\n').collect()
-}
-
-/// How a text ends its lines.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Ending {
-    /// It has one line only.
-    Unknown,
-    Lf,
-    CrLf,
-    Mixed,
-}
-
-impl Ending {
-    fn of(text: &str) -> Self {
-        match (text.matches('\n').count(), text.matches("\r\n").count()) {
-            (0, _) => Self::Unknown,
-            (_, 0) => Self::Lf,
-            (all, crlf) if all == crlf => Self::CrLf,
-            _ => Self::Mixed,
-        }
-    }
-
-    /// Who changed the ending has it, as with any other value.
-    fn merge([base, yours, theirs]: [Self; 3]) -> &'static str {
-        let known = |ending, or| if ending == Self::Unknown { or } else { ending };
-        let (yours, theirs) = (known(yours, base), known(theirs, base));
-        let merged = if yours == base || yours == Self::Unknown {
-            theirs
-        } else {
-            yours
-        };
-        if merged == Self::CrLf { "\r\n" } else { "\n" }
-    }
 }
 
 #[cfg(test)]
