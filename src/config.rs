@@ -8,6 +8,7 @@ use std::path::Path;
 use serde::Deserialize;
 
 use crate::catalog::{Catalog, Resource, Settings, quote_identifier};
+use crate::merge::Rules;
 
 /// The whole file.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -47,6 +48,8 @@ pub struct ResourceConfig {
     pub strict_etags: bool,
     /// The status of a write conflict, 409 or 412.
     pub conflict_status: Option<u16>,
+    /// How fields merge.
+    pub merge: Rules,
 }
 
 /// Why the configuration cannot be used.
@@ -155,11 +158,17 @@ impl ResourceConfig {
                 format!("{conflict_status} is neither 409 nor 412"),
             );
         }
+        let known = resource.readable().map(|c| c.name.as_str());
+        if let Err(error) = self.merge.validate(known) {
+            problems.push(format!("[resource.{name}] {error}"));
+        }
         resource.settings = Settings {
             conflict_status,
             require_if_match: self.require_if_match,
             strict_etags: self.strict_etags,
+            merge: self.merge.clone(),
         };
+        resource.describe_fields();
     }
 }
 

@@ -67,6 +67,7 @@ fn axum_is_known_to_the_http_rooms_alone() {
         name.starts_with("http/")
             || name.starts_with("console/")
             || name.ends_with("/http.rs")
+            || name == "record/past.rs"
             || name == "service.rs"
     });
 }
@@ -82,7 +83,9 @@ fn sqlx_is_known_to_the_rooms_that_speak_with_the_database() {
                 name,
                 "service.rs"
                     | "http/health.rs"
+                    | "record/history.rs"
                     | "record/list.rs"
+                    | "record/merging.rs"
                     | "record/patch.rs"
                     | "record/refusal.rs"
             )

@@ -4,6 +4,8 @@
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
+use crate::merge::Comparison;
+
 /// The kind of a column's type, domains resolved to their base.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -91,6 +93,16 @@ impl Kind {
             Self::Composite => wanted(first == b'{', "an object"),
             _ if !is_string => Err("a text".to_owned()),
             text_like => text_like.check_text(&string()?),
+        }
+    }
+
+    /// How values of this kind are compared when rows are merged.
+    pub fn comparison(&self) -> Comparison {
+        match self {
+            Self::Integer(_) | Self::Float | Self::Numeric(_) => Comparison::Number,
+            Self::TimestampTz => Comparison::Instant,
+            Self::Text(_) | Self::Enum(_) | Self::Uuid => Comparison::Text,
+            _ => Comparison::Json,
         }
     }
 

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::catalog::kind::Kind;
+use crate::merge::{Comparison, Rules};
 
 /// Every resource of one moment. A request holds the catalogue it began with.
 #[derive(Debug, Default)]
@@ -94,6 +95,20 @@ impl Resource {
         self.columns.iter().filter(|c| !c.hidden)
     }
 
+    /// Tells the merge how each field compares: by its type, or not at all where the server keeps it.
+    pub fn describe_fields(&mut self) {
+        let comparisons = self.columns.iter().enumerate().map(|(place, column)| {
+            let kept = self.key.contains(&place) || !column.writable();
+            let comparison = if kept {
+                Comparison::Managed
+            } else {
+                column.kind.comparison()
+            };
+            (column.name.clone(), comparison)
+        });
+        self.settings.merge.comparisons = comparisons.collect();
+    }
+
     /// The columns that a body may set, apart from the key.
     pub fn writable(&self) -> impl Iterator<Item = (usize, &Column)> {
         self.columns
@@ -168,6 +183,8 @@ pub struct Settings {
     pub require_if_match: bool,
     /// Whether weak tags never match.
     pub strict_etags: bool,
+    /// How fields compare and merge.
+    pub merge: Rules,
 }
 
 impl Default for Settings {
@@ -176,6 +193,7 @@ impl Default for Settings {
             conflict_status: 409,
             require_if_match: false,
             strict_etags: false,
+            merge: Rules::default(),
         }
     }
 }

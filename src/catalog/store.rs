@@ -152,7 +152,7 @@ fn build(found: FoundResource, types: &HashMap<u32, &FoundType>) -> Resource {
         .map(|c| build_column(c, &found.version_column, types))
         .collect();
     let position = |name: &String| columns.iter().position(|c| &c.name == name);
-    Resource {
+    let mut resource = Resource {
         table: format!(
             "{}.{}",
             quote_identifier(&found.schema),
@@ -167,7 +167,9 @@ fn build(found: FoundResource, types: &HashMap<u32, &FoundType>) -> Resource {
         statements: crate::record::statement::Cache::default(),
         name: found.name,
         columns,
-    }
+    };
+    resource.describe_fields();
+    resource
 }
 
 fn build_column(

@@ -47,7 +47,7 @@ impl Default for Limits {
 
 /// Every route, in one list.
 pub fn router(app: App, cors_origins: &[String]) -> Router {
-    use record::http as records;
+    use record::{http as records, past};
     Router::new()
         .route("/healthz", get(health::alive))
         .route("/readyz", get(health::ready))
@@ -66,6 +66,8 @@ pub fn router(app: App, cors_origins: &[String]) -> Router {
             "/api/v1/{resource}/{id}/increment",
             post(records::increment),
         )
+        .route("/api/v1/{resource}/{id}/history", get(past::history))
+        .route("/api/v1/{resource}/{id}/merge", post(past::preview))
         .fallback(no_route)
         .method_not_allowed_fallback(no_method)
         .with_state(app)

@@ -93,30 +93,6 @@ impl Target {
         }
     }
 
-    /// Whether a parameter of a write is there and true.
-    ///
-    /// # Errors
-    /// `INVALID_QUERY` where it is neither true nor false, or where another parameter is there: a
-    /// write that ignored a word of its request would do something else than was asked.
-    pub fn only_flag(&self, flag: &str) -> Result<bool, Error> {
-        let mut set = false;
-        for (name, value) in &self.parameters {
-            match value.as_str() {
-                "true" | "" if name == flag => set = true,
-                "false" if name == flag => {}
-                _ if name == flag => {
-                    let message = format!("{flag} must be true or false");
-                    return Err(Error::field(Code::InvalidQuery, name, message));
-                }
-                _ => {
-                    let message = format!("This request takes no parameter \"{name}\"");
-                    return Err(Error::field(Code::InvalidQuery, name, message));
-                }
-            }
-        }
-        Ok(set)
-    }
-
     /// Whether `Prefer` (RFC 7240) holds this preference: `return=minimal`.
     pub fn prefers(&self, preference: &str) -> bool {
         self.headers.get_all("prefer").iter().any(|line| {

@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use crate::catalog::Resource;
 use crate::error::{Code, Error};
+use crate::record::reconcile::Verdicts;
 use crate::record::{Authorship, Conflict, Gone, Row};
 use crate::version::Version;
 
@@ -15,6 +16,7 @@ pub fn conflict(resource: &Resource, conflict: Conflict) -> Error {
         yours,
         by,
         kind,
+        sides,
     } = conflict;
     let version = current.as_ref().map(|row| row.version);
     let message = match current {
@@ -27,6 +29,17 @@ pub fn conflict(resource: &Resource, conflict: Conflict) -> Error {
         .detail("current_version", number(version))
         .detail("kind", kind)
         .header("cache-control", "no-store");
+    let error = match sides.map(|sides| sides.verdicts(resource)) {
+        Some(Verdicts {
+            base_available,
+            mergeable,
+            fields,
+        }) => error
+            .detail("base_available", base_available)
+            .detail("mergeable", mergeable && kind == "update_update")
+            .detail("fields", serde_json::to_value(fields).unwrap_or_default()),
+        None => error,
+    };
     authored(error, by).current(version, current.map(|row| row.json))
 }
 

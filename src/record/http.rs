@@ -18,10 +18,11 @@ use crate::http::App;
 use crate::http::envelope;
 use crate::http::request::{self, Target};
 use crate::json;
+use crate::merge::Resolve;
 use crate::precondition::{Precondition, Standing};
 use crate::record::store::{self, Found};
 use crate::record::{
-    Change, Increment, Outcome, Row, Verb, Write, body, conflict, list as page,
+    Change, Increment, Merged, Outcome, Row, Verb, Write, body, conflict, history, list as page,
     patch as json_patch, query,
 };
 use crate::version::{Tag, Version};
@@ -34,15 +35,63 @@ const PATCH_TYPES: &str =
 pub async fn read(State(app): State<App>, target: Target) -> Result<Response, Error> {
     let key = target.key()?;
     let precondition = target.precondition()?;
-    let select = read_parameters(&target)?;
     let resource = target.resource.clone();
-    let found = app
-        .db
-        .run(move |conn| async move { store::read(conn, &resource, &key, select).await }.boxed());
-    match found.await.map_err(|fault| failure(&app, &fault))? {
+    let found = match Wanted::read(&target)? {
+        Wanted::Now(select) => {
+            let read = app.db.run(move |conn| {
+                async move { store::read(conn, &resource, &key, select).await }.boxed()
+            });
+            read.await
+        }
+        Wanted::At(version) => {
+            let read = app.db.run(move |conn| {
+                async move { history::read_version(conn, &resource, &key, version).await }.boxed()
+            });
+            read.await
+        }
+    };
+    match found.map_err(|fault| failure(&app, &fault))? {
         Found::Missing => Err(conflict::missing(&target.resource)),
         Found::Gone(gone) => Err(conflict::gone(gone)),
         Found::Row(row) => Ok(answer_read(&precondition, row)),
+    }
+}
+
+/// What a read of one record is to show.
+enum Wanted {
+    /// The record as it stands, all of it or these columns.
+    Now(Option<Vec<usize>>),
+    /// The record at this version.
+    At(Version),
+}
+
+impl Wanted {
+    fn read(target: &Target) -> Result<Self, Error> {
+        match target.parameters.as_slice() {
+            [] => Ok(Self::Now(None)),
+            [(name, value)] if name == "select" => {
+                Ok(Self::Now(Some(query::select(&target.resource, value)?)))
+            }
+            [(name, value)] if name == "version" => {
+                let version = Tag {
+                    weak: false,
+                    opaque: value,
+                }
+                .read(true)
+                .ok_or_else(|| {
+                    Error::field(
+                        Code::InvalidQuery,
+                        name,
+                        "version must be the number of a version",
+                    )
+                })?;
+                Ok(Self::At(version))
+            }
+            [(name, _), ..] => {
+                let message = "This request takes select or version, one of them and once";
+                Err(Error::field(Code::InvalidQuery, name, message))
+            }
+        }
     }
 }
 
@@ -55,20 +104,6 @@ fn answer_read(precondition: &Precondition, row: Row) -> Response {
     };
     tag(response.headers_mut(), row.version);
     response
-}
-
-fn read_parameters(target: &Target) -> Result<Option<Vec<usize>>, Error> {
-    let mut select = None;
-    for (name, value) in &target.parameters {
-        match name.as_str() {
-            "select" if select.is_none() => select = Some(query::select(&target.resource, value)?),
-            _ => {
-                let message = format!("This request takes no parameter \"{name}\", or only once");
-                return Err(Error::field(Code::InvalidQuery, name, message));
-            }
-        }
-    }
-    Ok(select)
 }
 
 /// `GET /{resource}`
@@ -125,7 +160,7 @@ pub async fn create(
 ) -> Result<Response, Error> {
     request::demand_json(&target.headers)?;
     let precondition = target.precondition()?;
-    let dry_run = target.only_flag("dry_run")?;
+    let options = Options::read(&target)?;
     let bytes = request::body(request, app.limits.body).await?;
     let change = json::read_object(&bytes)
         .and_then(|members| body::create(&target.resource, None, members))
@@ -135,7 +170,7 @@ pub async fn create(
         verb: Verb::Create,
         change,
         precondition,
-        dry_run,
+        options,
     };
     write(&app, &target, draft).await
 }
@@ -149,7 +184,7 @@ pub async fn replace(
     let key = target.key()?;
     request::demand_json(&target.headers)?;
     let precondition = demanded(&target)?;
-    let dry_run = target.only_flag("dry_run")?;
+    let options = Options::read(&target)?;
     let bytes = request::body(request, app.limits.body).await?;
     let members = json::read_object(&bytes);
     let (verb, change) = if precondition.demands_absence() {
@@ -167,7 +202,7 @@ pub async fn replace(
             verb,
             change,
             precondition,
-            dry_run,
+            options,
         },
     )
     .await
@@ -182,7 +217,7 @@ pub async fn patch(
     let key = target.key()?;
     let media_type = request::media_type(&target.headers);
     let precondition = demanded(&target)?;
-    let dry_run = target.only_flag("dry_run")?;
+    let options = Options::read(&target)?;
     if !PATCH_TYPES.split(", ").any(|taken| taken == media_type) && !media_type.is_empty() {
         let refused = request::unsupported(&media_type, PATCH_TYPES);
         return Err(refused.header("accept-patch", PATCH_TYPES));
@@ -198,7 +233,7 @@ pub async fn patch(
             verb: Verb::Patch,
             change,
             precondition,
-            dry_run,
+            options,
         },
     )
     .await
@@ -222,7 +257,7 @@ fn read_patch(
 pub async fn delete(State(app): State<App>, target: Target) -> Result<Response, Error> {
     let key = Some(target.key()?);
     let precondition = demanded(&target)?;
-    let dry_run = target.only_flag("dry_run")?;
+    let options = Options::read(&target)?;
     let change = Ok(Change::Delete);
     write(
         &app,
@@ -232,7 +267,7 @@ pub async fn delete(State(app): State<App>, target: Target) -> Result<Response, 
             verb: Verb::Delete,
             change,
             precondition,
-            dry_run,
+            options,
         },
     )
     .await
@@ -247,7 +282,7 @@ pub async fn increment(
     let key = Some(target.key()?);
     request::demand_json(&target.headers)?;
     let precondition = demanded(&target)?;
-    let dry_run = target.only_flag("dry_run")?;
+    let options = Options::read(&target)?;
     let bytes = request::body(request, app.limits.body).await?;
     let change = read_increment(&target.resource, &bytes).map(Change::Increment);
     write(
@@ -258,7 +293,7 @@ pub async fn increment(
             verb: Verb::Increment,
             change,
             precondition,
-            dry_run,
+            options,
         },
     )
     .await
@@ -340,7 +375,44 @@ struct Draft {
     verb: Verb,
     change: Result<Change, Error>,
     precondition: Precondition,
+    options: Options,
+}
+
+/// The parameters of a write.
+#[derive(Default)]
+struct Options {
     dry_run: bool,
+    on_conflict: Option<Resolve>,
+}
+
+impl Options {
+    /// Reads `dry_run` and `on_conflict`. A write that ignored a word of its request would do
+    /// something else than was asked, so nothing else may stand there.
+    fn read(target: &Target) -> Result<Self, Error> {
+        let mut options = Self::default();
+        for (name, value) in &target.parameters {
+            let wrong = |wanted: &str| {
+                Error::field(Code::InvalidQuery, name, format!("{name} must be {wanted}"))
+            };
+            match (name.as_str(), value.as_str()) {
+                ("dry_run", "true" | "") => options.dry_run = true,
+                ("dry_run", "false") => {}
+                ("dry_run", _) => return Err(wrong("true or false")),
+                ("on_conflict", "fail") => options.on_conflict = None,
+                ("on_conflict", "merge") => options.on_conflict = Some(Resolve::Fail),
+                ("on_conflict", "merge_mine") => options.on_conflict = Some(Resolve::Mine),
+                ("on_conflict", "merge_theirs") => options.on_conflict = Some(Resolve::Theirs),
+                ("on_conflict", _) => {
+                    return Err(wrong("fail, merge, merge_mine or merge_theirs"));
+                }
+                _ => {
+                    let message = format!("This request takes no parameter \"{name}\"");
+                    return Err(Error::field(Code::InvalidQuery, name, message));
+                }
+            }
+        }
+        Ok(options)
+    }
 }
 
 async fn write(app: &App, target: &Target, draft: Draft) -> Result<Response, Error> {
@@ -349,8 +421,12 @@ async fn write(app: &App, target: &Target, draft: Draft) -> Result<Response, Err
         verb,
         change,
         precondition,
-        dry_run,
+        options,
     } = draft;
+    let Options {
+        dry_run,
+        on_conflict,
+    } = options;
     let resource = target.resource.clone();
     let actor = target.actor();
     let write = Write {
@@ -359,6 +435,7 @@ async fn write(app: &App, target: &Target, draft: Draft) -> Result<Response, Err
         verb,
         change,
         precondition,
+        on_conflict,
         actor,
         dry_run,
     };
@@ -402,6 +479,7 @@ fn answer(
             Ok(response)
         }
         Outcome::Deleted => Ok(StatusCode::NO_CONTENT.into_response()),
+        Outcome::Merged(row, merged) => Ok(written_merge(target, &row, &merged, key)),
         Outcome::Conflict(found) => Err(conflict::conflict(resource, found)),
         Outcome::Unwanted(row) => Err(conflict::unwanted(row)),
         Outcome::Gone(gone) => Err(conflict::gone(gone)),
@@ -416,6 +494,22 @@ fn answer(
         }
         Outcome::Refused(error) => Err(error),
     }
+}
+
+/// The answer to a merge: the row, and what it was made of.
+fn written_merge(target: &Target, row: &Row, merged: &Merged, key: Option<&Key>) -> Response {
+    let mut response = written(target, StatusCode::OK, row, key);
+    if !target.prefers("return=minimal") {
+        let made_of = serde_json::json!({
+            "base": merged.base.0,
+            "onto": merged.onto.0,
+            "fields": merged.fields,
+        });
+        let body = format!("{{\"data\":{},\"merged\":{made_of}}}", row.json);
+        *response.body_mut() = body.into();
+    }
+    set(response.headers_mut(), "counterfoil-result", "merged");
+    response
 }
 
 /// The answer to a write that holds: the row, or only its tag where the client prefers so.

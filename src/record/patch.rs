@@ -75,6 +75,7 @@ pub(super) async fn write(
             verb: write.verb,
             change: Err(Error::new(Code::Internal, "")),
             precondition: store::based_on(write, row.version),
+            on_conflict: None,
             actor: write.actor.clone(),
             dry_run: write.dry_run,
         };
@@ -155,6 +156,7 @@ fn test_failed(write: &Write, row: Row, error: &Error) -> Error {
             current: Some(row),
             by: None,
             kind: "update_update",
+            sides: None,
         },
     );
     for (name, value) in error.details() {

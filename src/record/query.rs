@@ -167,7 +167,11 @@ fn order(resource: &Resource, value: &str) -> Result<Vec<Order>, Error> {
     Ok(terms)
 }
 
-fn limit(value: &str) -> Result<usize, Error> {
+/// Reads `limit`.
+///
+/// # Errors
+/// `INVALID_QUERY`.
+pub fn limit(value: &str) -> Result<usize, Error> {
     match value.parse::<usize>() {
         Ok(limit) if (1..=MOST_ROWS).contains(&limit) => Ok(limit),
         _ => Err(invalid(

@@ -21,26 +21,43 @@ pub enum Shape {
     Get(Option<Vec<usize>>),
     /// A new row with these columns.
     Insert(Vec<usize>),
-    /// These columns set, these returned to their default, these of the first merged.
-    Update(Vec<usize>, Vec<usize>, Vec<usize>),
+    /// Columns assigned.
+    Update(Columns),
+    /// These columns set to a merge of two versions, which the change log is told of.
+    Merge(Vec<usize>),
     /// The column raised in place.
     Increment(usize),
     /// The row removed.
     Delete,
-    /// The row as it stands and its newest change; with an update's columns, also whether the
-    /// update would change nothing.
-    Current(Option<(Vec<usize>, Vec<usize>, Vec<usize>)>),
+    /// The row as it stands and its newest change; with an update's columns, also what the update
+    /// would make of them.
+    Current(Option<Columns>),
 }
 
-impl Shape {
-    /// The update that these assignments ask for.
-    pub fn update(a: &Assignments) -> Self {
-        Self::Update(a.set.clone(), a.defaulted.clone(), a.merged.clone())
-    }
+/// The columns that an update assigns, by their place in the resource.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Columns {
+    /// Set from the body.
+    set: Vec<usize>,
+    /// Returned to their default.
+    defaulted: Vec<usize>,
+    /// Those of `set` that take a merge patch.
+    merged: Vec<usize>,
+}
 
-    /// The explanation of that update's miss.
-    pub fn current(a: Option<&Assignments>) -> Self {
-        Self::Current(a.map(|a| (a.set.clone(), a.defaulted.clone(), a.merged.clone())))
+impl From<&Assignments> for Columns {
+    fn from(assignments: &Assignments) -> Self {
+        let Assignments {
+            set,
+            defaulted,
+            merged,
+            ..
+        } = assignments;
+        Self {
+            set: set.clone(),
+            defaulted: defaulted.clone(),
+            merged: merged.clone(),
+        }
     }
 }
 
@@ -70,7 +87,8 @@ fn write(resource: &Resource, shape: &Shape) -> String {
     match shape {
         Shape::Get(select) => get(resource, select.as_deref()),
         Shape::Insert(set) => insert(resource, set),
-        Shape::Update(set, defaulted, merged) => update(resource, set, defaulted, merged),
+        Shape::Update(columns) => update(resource, columns),
+        Shape::Merge(set) => merge(resource, set),
         Shape::Increment(column) => increment(resource, *column),
         Shape::Delete => delete(resource),
         Shape::Current(compared) => current(resource, compared.as_ref()),
@@ -99,6 +117,26 @@ pub fn key_predicate(resource: &Resource) -> String {
         .map(|(i, c)| format!("t.{} = ${}::{}", c.quoted, i + 1, c.cast_type))
         .collect();
     parts.join(" AND ")
+}
+
+/// The id under which the change log knows the record whose key the parameters from `$1` on are: as
+/// PostgreSQL spells the values, whatever spelling the client chose.
+pub fn record_id(resource: &Resource) -> String {
+    let parts = resource.key_columns().enumerate();
+    let parts: Vec<_> = parts
+        .map(|(i, c)| format!("(${}::{})::text", i + 1, c.cast_type))
+        .collect();
+    match parts.as_slice() {
+        [part] => part.clone(),
+        parts => {
+            let escape = |part| format!("replace(replace({part}, '%', '%25'), ',', '%2C')");
+            parts
+                .iter()
+                .map(escape)
+                .collect::<Vec<_>>()
+                .join(" || ',' || ")
+        }
+    }
 }
 
 /// The parts of `t`'s key as one text array.
@@ -194,17 +232,17 @@ fn conditional(resource: &Resource, write: &str, bring: &str) -> String {
     )
 }
 
-fn update(resource: &Resource, set: &[usize], defaulted: &[usize], merged: &[usize]) -> String {
+fn update(resource: &Resource, columns: &Columns) -> String {
     let mut assignments = String::new();
-    for &i in set {
+    for &i in &columns.set {
         let column = &resource.columns[i];
-        let value = assigned(column, merged.contains(&i));
+        let value = assigned(column, columns.merged.contains(&i));
         let _ = write!(assignments, "{} = {value}, ", column.quoted);
     }
-    for &i in defaulted {
+    for &i in &columns.defaulted {
         let _ = write!(assignments, "{} = DEFAULT, ", resource.columns[i].quoted);
     }
-    changed(resource, &assignments, set)
+    changed(resource, &assignments, &columns.set)
 }
 
 /// An UPDATE that makes these assignments and raises the version.
@@ -224,6 +262,22 @@ fn changed(resource: &Resource, assignments: &str, set: &[usize]) -> String {
         "{update} RETURNING {}, {}",
         version(resource),
         row(resource, None)
+    )
+}
+
+/// Parameters: as an update's, then the versions merged.
+fn merge(resource: &Resource, set: &[usize]) -> String {
+    let parents = resource.key.len() + 5;
+    let columns = Columns {
+        set: set.to_vec(),
+        defaulted: Vec::new(),
+        merged: Vec::new(),
+    };
+    let update = update(resource, &columns);
+    update.replacen(
+        ", true))",
+        &format!(", true), set_config('counterfoil.merged_from', ${parents}, true))"),
+        1,
     )
 }
 
@@ -276,71 +330,102 @@ fn assigned(column: &Column, merged: bool) -> String {
     }
 }
 
-/// Parameters: the key's parts, the record id, and with `compared` the body.
-fn current(resource: &Resource, compared: Option<&(Vec<usize>, Vec<usize>, Vec<usize>)>) -> String {
+/// Parameters: the key's parts, the client's version, and with `compared` the body.
+fn current(resource: &Resource, compared: Option<&Columns>) -> String {
     let k = resource.key.len();
-    let (nothing_new, body) = match compared {
-        Some((set, defaulted, merged)) if !set.is_empty() => (
-            nothing_new(resource, set, defaulted, merged),
-            format!("CROSS JOIN {}", record(resource, set, k + 2)),
-        ),
-        Some((set, defaulted, merged)) => (
-            format!(
-                "${}::text IS NOT NULL AND {}",
-                k + 2,
-                nothing_new(resource, set, defaulted, merged)
-            ),
-            String::new(),
-        ),
-        None => ("false".to_owned(), String::new()),
+    let body = k + 2;
+    let (nothing_new, sets, source) = match compared {
+        None => ("false".to_owned(), "NULL::text".to_owned(), String::new()),
+        Some(columns) => {
+            let source = if columns.set.is_empty() {
+                format!("CROSS JOIN (SELECT ${body}::text) AS r")
+            } else {
+                format!("CROSS JOIN {}", record(resource, &columns.set, body))
+            };
+            (
+                nothing_new(resource, columns),
+                sets(resource, columns),
+                source,
+            )
+        }
     };
+    let version = version(resource);
+    format!(
+        "SELECT {version}, {row}, {nothing_new}, c.version, c.op = 'delete', c.\"by\", {at}, \
+         CASE WHEN {version} IS NULL THEN {last} END, \
+         (SELECT {base} FROM counterfoil.change AS b WHERE b.resource = {name} AND b.id = {id} \
+         AND b.version = ${yours}::int4 AND b.op <> 'delete'), {sets} \
+         FROM (SELECT) AS one LEFT JOIN {table} AS t ON {key} \
+         LEFT JOIN LATERAL (SELECT * FROM counterfoil.change AS c \
+         WHERE c.resource = {name} AND c.id = {id} ORDER BY c.version DESC LIMIT 1) AS c ON true {source}",
+        row = row(resource, None),
+        at = moment("c.at"),
+        last = document(resource, "c.doc"),
+        base = document(resource, "b.doc"),
+        table = resource.table,
+        key = key_predicate(resource),
+        name = name_literal(resource),
+        id = record_id(resource),
+        yours = k + 1,
+    )
+}
+
+/// A moment in the spelling of RFC 3339, in UTC with microseconds.
+pub fn moment(column: &str) -> String {
+    format!("to_char({column} AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"')")
+}
+
+/// A row of the change log as text, without what the caller may not know of.
+pub fn document(resource: &Resource, doc: &str) -> String {
     let hidden: Vec<_> = resource
         .columns
         .iter()
         .filter(|c| c.hidden)
         .map(|c| crate::catalog::quote_literal(&c.name))
         .collect();
-    let last = if hidden.is_empty() {
-        "c.doc::text".to_owned()
+    if hidden.is_empty() {
+        format!("{doc}::text")
     } else {
-        format!("(c.doc::jsonb - ARRAY[{}])::text", hidden.join(", "))
-    };
+        format!("({doc}::jsonb - ARRAY[{}])::text", hidden.join(", "))
+    }
+}
+
+/// What an update sets, as the row's JSON has it: spelled by PostgreSQL, with its defaults. A default
+/// that differs each time is nobody's wish and is left out.
+fn sets(resource: &Resource, columns: &Columns) -> String {
+    let set = columns
+        .set
+        .iter()
+        .map(|&i| format!("r.{}", resource.columns[i].quoted));
+    let defaulted = columns
+        .defaulted
+        .iter()
+        .map(|&i| &resource.columns[i])
+        .filter(|c| !c.default_volatile)
+        .map(|c| format!("{} AS {}", typed_default(c), c.quoted));
+    let all: Vec<_> = set.chain(defaulted).collect();
     format!(
-        "SELECT {version}, {row}, {nothing_new}, c.version, c.op = 'delete', c.\"by\", \
-         to_char(c.at AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"'), \
-         CASE WHEN {version} IS NULL THEN {last} END \
-         FROM (SELECT) AS one LEFT JOIN {table} AS t ON {key} \
-         LEFT JOIN LATERAL (SELECT * FROM counterfoil.change AS c \
-         WHERE c.resource = {name} AND c.id = ${id} ORDER BY c.version DESC LIMIT 1) AS c ON true {body}",
-        version = version(resource),
-        row = row(resource, None),
-        table = resource.table,
-        key = key_predicate(resource),
-        name = name_literal(resource),
-        id = k + 1,
+        "row_to_json((SELECT x FROM (SELECT {}) AS x))::text",
+        all.join(", ")
     )
 }
 
 /// Whether an update would leave every column as it is. Compared as `jsonb`, by value: 1 is 1.0 and
 /// a moment is the same in every time zone. A default that differs each time cannot tell a retry
 /// from a change and is left out.
-fn nothing_new(
-    resource: &Resource,
-    set: &[usize],
-    defaulted: &[usize],
-    merged: &[usize],
-) -> String {
+fn nothing_new(resource: &Resource, columns: &Columns) -> String {
     let same = |column: &Column, value: &str| {
         format!(
             "to_jsonb({value}) IS NOT DISTINCT FROM to_jsonb(t.{})",
             column.quoted
         )
     };
-    let set = set.iter().map(|&i| {
+    let set = columns.set.iter().map(|&i| {
         let column = &resource.columns[i];
-        same(column, &assigned(column, merged.contains(&i)))
+        same(column, &assigned(column, columns.merged.contains(&i)))
     });
-    let defaulted = defaulted
+    let defaulted = columns
+        .defaulted
         .iter()
         .map(|&i| &resource.columns[i])
         .filter(|c| !c.default_volatile)
