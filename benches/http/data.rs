@@ -39,6 +39,21 @@ impl Data {
         })
     }
 
+    /// Refuses a server whose commits could be lost.
+    pub(crate) fn require_durable(&mut self) -> Fallible<()> {
+        let query = sqlx::query(
+            "select string_agg(name, ', ') from pg_settings where setting = 'off'
+             and name in ('fsync', 'synchronous_commit', 'full_page_writes')",
+        );
+        let row = self
+            .runtime
+            .block_on(query.fetch_one(&mut self.connection))?;
+        match row.try_get::<Option<String>, _>(0)? {
+            None => Ok(()),
+            Some(off) => Err(format!("PostgreSQL is not durable: {off} is off").into()),
+        }
+    }
+
     fn run(&mut self, sql: String) -> Fallible<()> {
         let query = sqlx::raw_sql(AssertSqlSafe(sql));
         self.runtime.block_on(query.execute(&mut self.connection))?;

@@ -1,5 +1,7 @@
 //! One figure: a workload at a number of clients, measured in turns for each party.
 
+use std::net::SocketAddr;
+
 use crate::Fallible;
 use crate::load::{self, Plan, Sample};
 use crate::pgbench::{self, Rate};
@@ -16,6 +18,8 @@ pub(crate) struct Figure {
     pub(crate) subject: Rounds<Sample>,
     pub(crate) bare: Rounds<Sample>,
     pub(crate) pgbench: Rounds<Rate>,
+    /// Of workloads that write: how many times a second the disk could sync before each round.
+    pub(crate) syncs: Vec<f64>,
 }
 
 impl Figure {
@@ -47,28 +51,30 @@ pub(crate) fn measure(
         subject: Ok(Vec::new()),
         bare: Ok(Vec::new()),
         pgbench: Ok(Vec::new()),
+        syncs: Vec::new(),
     };
     let mut order = [Party::Bare, Party::Subject, Party::Pgbench];
     for _ in 0..stage.options.rounds {
         for party in order {
+            match stage.tidy(workload, table) {
+                Ok(syncs) => figure.syncs.extend(syncs),
+                Err(error) => figure.bare = Err(format!("before a round: {error}")),
+            }
             match party {
                 Party::Subject => {
-                    if let Some((address, meter)) = stage.subject() {
-                        let taken = http(stage, workload, table, clients, address, &meter);
+                    if let Some(target) = stage.subject() {
+                        let taken = http(stage, workload, table, clients, &target);
                         keep(&mut figure.subject, taken);
                     }
                 }
                 Party::Bare => {
-                    let (address, meter) = stage.bare();
-                    let taken = http(stage, workload, table, clients, address, &meter);
+                    let target = stage.bare();
+                    let taken = http(stage, workload, table, clients, &target);
                     keep(&mut figure.bare, taken);
                 }
                 Party::Pgbench => {
                     let seconds = stage.options.seconds;
-                    let ready = stage.tidy(workload, table);
-                    let taken = ready.and_then(|()| {
-                        pgbench::run(stage.postgres, workload, table, clients, seconds)
-                    });
+                    let taken = pgbench::run(stage.postgres, workload, table, clients, seconds);
                     keep(&mut figure.pgbench, taken);
                 }
             }
@@ -92,15 +98,13 @@ fn http(
     workload: Workload,
     table: &str,
     clients: usize,
-    address: std::net::SocketAddr,
-    meter: &Meter,
+    (address, meter): &(SocketAddr, Meter),
 ) -> Fallible<Sample> {
-    stage.tidy(workload, table)?;
     let rows = stage.data.rows(table)?;
     let seconds = stage.options.seconds;
     load::run(
         &Plan {
-            address,
+            address: *address,
             workload,
             table,
             rows: &rows,

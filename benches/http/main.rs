@@ -8,6 +8,7 @@
 
 mod bare;
 mod data;
+mod disk;
 mod figure;
 mod histogram;
 mod load;
@@ -77,10 +78,10 @@ fn run(options: &Options) -> Fallible<bool> {
         logged,
     }
     .to_string();
-    println!("\n{report}");
     if let Some(path) = options.target() {
         fs::write(&path, &report).map_err(|error| format!("{}: {error}", path.display()))?;
     }
+    println!("\n{report}");
     Ok(!report.contains(report::FAILED))
 }
 

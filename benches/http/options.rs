@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use clap::Parser;
+use clap::builder::FalseyValueParser;
 
 use crate::workload::Workload;
 
@@ -24,10 +25,10 @@ pub(crate) struct Options {
     #[arg(long, env = "BENCH_ONLY", value_delimiter = ',', default_values = ["get", "list", "put", "conflict", "post"])]
     pub(crate) only: Vec<Workload>,
     /// Measure the references alone
-    #[arg(long, env = "BENCH_SKIP_SUBJECT")]
+    #[arg(long, env = "BENCH_SKIP_SUBJECT", value_parser = FalseyValueParser::new())]
     pub(crate) skip_subject: bool,
     /// Leave out the table with history
-    #[arg(long, env = "BENCH_SKIP_HISTORY")]
+    #[arg(long, env = "BENCH_SKIP_HISTORY", value_parser = FalseyValueParser::new())]
     pub(crate) skip_history: bool,
     /// The counterfoil program to measure, when not the one of this build
     #[arg(long, env = "BENCH_PROGRAM", default_value = env!("CARGO_BIN_EXE_counterfoil"))]

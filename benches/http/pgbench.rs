@@ -44,7 +44,8 @@ pub(crate) fn run(
 ) -> Fallible<Rate> {
     let script = postgres.directory().join("script.sql");
     fs::write(&script, script_of(workload, table))?;
-    let seconds = seconds.ceil().max(1.0);
+    // It reports whole seconds, and sometimes not the last one.
+    let seconds = seconds.ceil().max(2.0);
     let mut command = Command::new(postgres.bin_dir().join("pgbench"));
     command
         .args([

@@ -70,8 +70,7 @@ impl Postgres {
         let deadline = Instant::now() + Duration::from_secs(20);
         while Instant::now() < deadline {
             let probe = Command::new(self.bin.join("pg_isready"))
-                .arg("-q")
-                .arg("-h")
+                .args(["-q", "-U", "postgres", "-h"])
                 .arg(&self.directory)
                 .status()?;
             if probe.success() {

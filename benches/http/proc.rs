@@ -137,3 +137,9 @@ pub(crate) fn memory(pid: u32, what: &str) -> Fallible<f64> {
         .parse()?;
     Ok(kib / 1024.0)
 }
+
+/// Processes that ran or waited to run, over the last minute.
+pub(crate) fn load_average() -> Fallible<f64> {
+    let text = fs::read_to_string("/proc/loadavg")?;
+    Ok(text.split(' ').next().ok_or("an empty loadavg")?.parse()?)
+}

@@ -27,6 +27,7 @@ pub(crate) struct Facts {
     date: String,
     machine: String,
     postgres: String,
+    load: String,
     method: String,
     subject: Option<String>,
     ceiling: String,
@@ -46,6 +47,7 @@ impl Facts {
             None => None,
         };
         Ok(Self {
+            load: format!("Load average before: {:.1}", stage.load_before),
             date: options.date(),
             machine: machine()?,
             postgres: stage.data.server_version()?,
@@ -74,6 +76,7 @@ impl fmt::Display for Report {
             date,
             machine,
             postgres,
+            load,
             method,
             subject,
             ceiling,
@@ -104,6 +107,12 @@ impl fmt::Display for Report {
     }
 }
 
+const PER_SECOND: &str = "\
+Requests per second (± half the range of the rounds). The last column is how many times a second the
+disk could sync one block, tried before each round: where it varies, so do the figures of few clients
+that write, and a ratio between them says little.
+";
+
 const COMPARED: &str = "\
 - **Counterfoil**: `counterfoil serve`, release build, over HTTP.
 - **bare**: axum and a sqlx pool, one handler per route, one obvious statement per request (the 409
@@ -126,10 +135,7 @@ It starts its own PostgreSQL (found through `PG_BIN_DIR`, `/usr/lib/postgresql`,
 temporary directory, and removes it.";
 
 fn section(f: &mut fmt::Formatter<'_>, title: &str, figures: &[Figure]) -> fmt::Result {
-    writeln!(
-        f,
-        "\n## {title}\n\nRequests per second (± half the range of the rounds).\n"
-    )?;
+    writeln!(f, "\n## {title}\n\n{PER_SECOND}")?;
     write!(f, "{}", rates(figures))?;
     writeln!(f, "\nLatency in ms: p50 / p99 / max.\n")?;
     write!(f, "{}", latencies(figures))?;
@@ -149,6 +155,7 @@ fn rates(figures: &[Figure]) -> Table {
         "pgbench",
         "ratio to bare",
         "ratio to pgbench",
+        "disk syncs",
     ]);
     for figure in figures {
         let subject = rate(&figure.subject, |sample| sample.rate);
@@ -162,6 +169,7 @@ fn rates(figures: &[Figure]) -> Table {
             pgbench.text.clone(),
             subject.ratio(&bare),
             subject.ratio(&pgbench),
+            range(&figure.syncs),
         ]);
     }
     table
@@ -203,6 +211,14 @@ fn processor(figures: &[Figure]) -> Table {
         ]);
     }
     table
+}
+
+fn range(values: &[f64]) -> String {
+    let low = values.iter().copied().reduce(f64::min);
+    let high = values.iter().copied().reduce(f64::max);
+    low.zip(high).map_or_else(String::new, |(low, high)| {
+        format!("{} to {}", thousands(low), thousands(high))
+    })
 }
 
 struct Cell {

@@ -5,10 +5,11 @@ use std::net::SocketAddr;
 use crate::Fallible;
 use crate::bare::{self, Bare};
 use crate::data::Data;
+use crate::disk;
 use crate::load::{self, Plan, Sample};
 use crate::options::Options;
 use crate::postgres::Postgres;
-use crate::proc::{Meter, Server};
+use crate::proc::{self, Meter, Server};
 use crate::subject::{self, Subject};
 use crate::workload::Workload;
 
@@ -21,13 +22,20 @@ pub(crate) struct Stage<'a> {
     pub(crate) postgres: &'a Postgres,
     pub(crate) data: Data,
     pub(crate) subject: Option<Subject>,
+    /// What else the machine was doing.
+    pub(crate) load_before: f64,
     bare: Bare,
 }
 
 impl<'a> Stage<'a> {
     pub(crate) fn set(options: &'a Options, postgres: &'a Postgres) -> Fallible<Self> {
+        let load_before = proc::load_average()?;
+        if load_before > 0.5 {
+            eprintln!("the machine is busy (load {load_before}): the figures will say little");
+        }
         let url = postgres.url();
         let mut data = Data::connect(&url)?;
+        data.require_durable()?;
         let tables = [PLAIN, LOGGED];
         for table in tables {
             data.create(table)?;
@@ -48,6 +56,7 @@ impl<'a> Stage<'a> {
             options,
             postgres,
             data,
+            load_before,
             subject,
             bare,
         })
@@ -79,13 +88,14 @@ impl<'a> Stage<'a> {
         )
     }
 
-    /// Makes every round of a workload that writes begin from the same state.
-    pub(crate) fn tidy(&mut self, workload: Workload, table: &str) -> Fallible<()> {
-        if workload.writes() {
-            self.data.tidy(table)
-        } else {
-            Ok(())
+    /// Makes every round of a workload that writes begin from the same state, and tells how fast the
+    /// disk is just then.
+    pub(crate) fn tidy(&mut self, workload: Workload, table: &str) -> Fallible<Option<f64>> {
+        if !workload.commits() {
+            return Ok(None);
         }
+        self.data.tidy(table)?;
+        disk::syncs_per_second(self.postgres.directory()).map(Some)
     }
 
     fn meter(&self, server: Server) -> Meter {

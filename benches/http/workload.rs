@@ -49,8 +49,14 @@ impl Workload {
         }
     }
 
+    /// Whether history could make a difference.
     pub(crate) const fn writes(self) -> bool {
         matches!(self, Self::Put | Self::Conflict | Self::Post)
+    }
+
+    /// Whether it leaves the table changed.
+    pub(crate) const fn commits(self) -> bool {
+        matches!(self, Self::Put | Self::Post)
     }
 }
 
