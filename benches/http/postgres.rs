@@ -18,7 +18,7 @@ const SETTINGS: [&str; 7] = [
     "shared_buffers=256MB",
     "max_wal_size=4GB",
     "checkpoint_timeout=30min",
-    "log_min_messages=fatal",
+    "log_min_messages=panic",
 ];
 
 /// A running server. Dropping it stops the server and removes its files.

@@ -53,7 +53,7 @@ impl Facts {
             postgres: stage.data.server_version()?,
             method: format!(
                 "{ROWS} rows in the table, bodies of about 200 bytes. Each figure is the median of \
-                 {} rounds of {} s; the parties took turns, every other round in reverse order. \
+                 {} round(s) of {} s; the parties took turns, every other round in reverse order. \
                  The bare handler has {} connections.",
                 options.rounds, options.seconds, options.bare_pool,
             ),
@@ -90,8 +90,9 @@ impl fmt::Display for Report {
         )?;
         writeln!(
             f,
-            "- Load generator, server and PostgreSQL share the machine\n- {method}"
+            "- Load generator, server and PostgreSQL share the machine. {load}"
         )?;
+        writeln!(f, "- {method}")?;
         writeln!(f, "- {ceiling}")?;
         if let Some(subject) = subject {
             writeln!(f, "- {subject}")?;

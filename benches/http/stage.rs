@@ -56,8 +56,8 @@ impl<'a> Stage<'a> {
             options,
             postgres,
             data,
-            load_before,
             subject,
+            load_before,
             bare,
         })
     }
