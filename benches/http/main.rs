@@ -79,6 +79,9 @@ fn run(options: &Options) -> Fallible<bool> {
     }
     .to_string();
     if let Some(path) = options.target() {
+        if let Some(parent) = path.parent() {
+            fs::create_dir_all(parent)?;
+        }
         fs::write(&path, &report).map_err(|error| format!("{}: {error}", path.display()))?;
     }
     println!("\n{report}");
