@@ -7,7 +7,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use crate::catalog::{Catalog, Resource, Settings, quote_identifier};
+use crate::catalog::{Catalog, Resource, Retention, Settings, quote_identifier};
 use crate::merge::Rules;
 
 /// The whole file.
@@ -50,6 +50,8 @@ pub struct ResourceConfig {
     pub conflict_status: Option<u16>,
     /// How fields merge.
     pub merge: Rules,
+    /// How much history to keep.
+    pub keep_history: Option<Retention>,
 }
 
 /// Why the configuration cannot be used.
@@ -158,6 +160,15 @@ impl ResourceConfig {
                 format!("{conflict_status} is neither 409 nor 412"),
             );
         }
+        if self
+            .keep_history
+            .is_some_and(|keep| keep.days.or(keep.versions).is_none_or(|n| n < 1))
+        {
+            problem(
+                "keep_history",
+                "wants days or versions, at least 1".to_owned(),
+            );
+        }
         let known = resource.readable().map(|c| c.name.as_str());
         if let Err(error) = self.merge.validate(known) {
             problems.push(format!("[resource.{name}] {error}"));
@@ -167,6 +178,7 @@ impl ResourceConfig {
             require_if_match: self.require_if_match,
             strict_etags: self.strict_etags,
             merge: self.merge.clone(),
+            retention: self.keep_history,
         };
         resource.describe_fields();
     }

@@ -88,6 +88,7 @@ fn sqlx_is_known_to_the_rooms_that_speak_with_the_database() {
                     | "record/merging.rs"
                     | "record/patch.rs"
                     | "record/refusal.rs"
+                    | "record/retention.rs"
             )
     });
 }

@@ -185,6 +185,19 @@ pub struct Settings {
     pub strict_etags: bool,
     /// How fields compare and merge.
     pub merge: Rules,
+    /// How much history to keep; all of it where nothing is said.
+    pub retention: Option<Retention>,
+}
+
+/// How much history a resource keeps. What either bound lets go is let go; the newest version of
+/// every record and every deletion stay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Retention {
+    /// Versions older than this many days.
+    pub days: Option<i32>,
+    /// Versions beyond this many of one record.
+    pub versions: Option<i32>,
 }
 
 impl Default for Settings {
@@ -194,6 +207,7 @@ impl Default for Settings {
             require_if_match: false,
             strict_etags: false,
             merge: Rules::default(),
+            retention: None,
         }
     }
 }

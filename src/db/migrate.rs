@@ -6,11 +6,18 @@ use sqlx::{PgConnection, SqlSafeStr as _};
 const TABLE: &str = "counterfoil.migration";
 
 /// Every migration, oldest first. One that has been released is never edited.
-const MIGRATIONS: [(i64, &str, &str); 1] = [(
-    1,
-    "records",
-    include_str!("../../migrations/0001_records.sql"),
-)];
+const MIGRATIONS: [(i64, &str, &str); 2] = [
+    (
+        1,
+        "records",
+        include_str!("../../migrations/0001_records.sql"),
+    ),
+    (
+        2,
+        "retention",
+        include_str!("../../migrations/0002_retention.sql"),
+    ),
+];
 
 /// Applies what is missing. Several at once wait for each other.
 ///
