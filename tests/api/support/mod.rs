@@ -2,9 +2,12 @@
 //! test, and a real server in front of it.
 
 mod database;
+mod door;
+pub mod process;
 mod reply;
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use counterfoil::config::Config;
 use counterfoil::service::{self, Service};
@@ -13,6 +16,7 @@ use sqlx::{Connection as _, PgConnection};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
+pub use door::Door;
 pub use reply::Reply;
 
 /// A server on a database of its own. Both end with it.
@@ -119,5 +123,14 @@ fn guarded(request: RequestBuilder, if_match: Option<&str>) -> RequestBuilder {
     match if_match {
         Some(tag) => request.header("if-match", tag),
         None => request,
+    }
+}
+
+/// Waits for a condition that is bound to come true.
+pub async fn wait_until(what: &str, mut condition: impl AsyncFnMut() -> bool) {
+    let begun = Instant::now();
+    while !condition().await {
+        assert!(begun.elapsed() < Duration::from_secs(30), "not within 30 s: {what}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
