@@ -35,12 +35,17 @@ async fn start() -> Postgres {
     for name in databases(&postgres).await {
         run(&postgres, &format!("DROP DATABASE \"{name}\" WITH (FORCE)")).await;
     }
-    run(&postgres, &format!("CREATE DATABASE {TEMPLATE}")).await;
-    let options = connect::options(&postgres.url(TEMPLATE)).unwrap();
+    migrated(&postgres, TEMPLATE).await;
+    postgres
+}
+
+/// Makes a database and brings it up to date.
+pub async fn migrated(postgres: &Postgres, name: &str) {
+    run(postgres, &format!("CREATE DATABASE {name}")).await;
+    let options = connect::options(&postgres.url(name)).unwrap();
     let mut conn = connect::connect(&options).await.unwrap();
     migrate::run(&mut conn).await.unwrap();
     conn.close().await.unwrap();
-    postgres
 }
 
 /// Starts in a directory of this checkout; a second run at the same time takes another.

@@ -1,15 +1,18 @@
 //! What every test starts from: one PostgreSQL for the whole run, a database of its own for each
 //! test, and a real server in front of it.
 
-mod database;
+pub mod database;
 mod door;
 pub mod process;
 mod reply;
+pub mod scratch;
+pub mod wire;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use counterfoil::config::Config;
+use counterfoil::http::server::{self, Patience};
 use counterfoil::service::{self, Service};
 use reqwest::{Client, Method, RequestBuilder};
 use sqlx::{Connection as _, PgConnection};
@@ -39,27 +42,30 @@ impl Server {
     /// As [`Self::start`], with the text of a `counterfoil.toml`.
     pub async fn configured(sql: &'static str, tables: &[&str], config: &str) -> Self {
         let database_url = database::create().await;
-        let mut conn = PgConnection::connect(&database_url).await.unwrap();
-        sqlx::raw_sql(sql).execute(&mut conn).await.unwrap();
-        for table in tables {
-            sqlx::query("SELECT counterfoil.adopt($1::regclass)")
-                .bind(*table)
-                .execute(&mut conn)
-                .await
-                .unwrap();
-        }
+        prepare(&database_url, sql, tables).await;
         Self::on(&database_url, config).await
+    }
+
+    /// As [`Self::start`], with this patience with clients.
+    pub async fn patient(sql: &'static str, tables: &[&str], patience: Patience) -> Self {
+        let database_url = database::create().await;
+        prepare(&database_url, sql, tables).await;
+        Self::run(&database_url, "", patience).await
     }
 
     /// One more server on a database that is there already.
     pub async fn on(database_url: &str, config: &str) -> Self {
+        Self::run(database_url, config, Patience::default()).await
+    }
+
+    async fn run(database_url: &str, config: &str, patience: Patience) -> Self {
         let config = Config::parse(config, "test.toml").unwrap();
         let service = Arc::new(service::start(database_url, config).await.unwrap());
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let (stop, stopped) = oneshot::channel::<()>();
         let router = service.router.clone();
-        tokio::spawn(counterfoil::http::server::run(listener, router, async {
+        tokio::spawn(server::run_patiently(listener, router, patience, async {
             let _ = stopped.await;
         }));
         let client = Client::builder().no_proxy().build().unwrap();
@@ -111,6 +117,19 @@ impl Server {
     /// A DELETE, with `If-Match` where one is given.
     pub async fn delete(&self, path: &str, if_match: Option<&str>) -> Reply {
         Reply::of(guarded(self.request(Method::DELETE, path), if_match)).await
+    }
+}
+
+/// Runs SQL in a database and adopts the tables named.
+pub async fn prepare(database_url: &str, sql: &'static str, tables: &[&str]) {
+    let mut conn = PgConnection::connect(database_url).await.unwrap();
+    sqlx::raw_sql(sql).execute(&mut conn).await.unwrap();
+    for table in tables {
+        sqlx::query("SELECT counterfoil.adopt($1::regclass)")
+            .bind(*table)
+            .execute(&mut conn)
+            .await
+            .unwrap();
     }
 }
 
