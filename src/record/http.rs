@@ -269,10 +269,7 @@ async fn write(app: &App, target: &Target, draft: Draft) -> Result<Response, Err
     let write = Write { resource, key: key.clone(), verb, change, precondition, actor, dry_run };
     let outcome =
         app.db.run(move |conn| async move { store::write(conn, &write).await }.boxed()).await;
-    let outcome = outcome.map_err(|fault| match fault {
-        Fault::Disconnected => unknown_outcome(),
-        fault => failure(app, fault),
-    })?;
+    let outcome = outcome.map_err(|fault| failure(app, fault))?;
     answer(target, key, verb, outcome)
 }
 
@@ -336,13 +333,6 @@ fn set(headers: &mut HeaderMap, name: &'static str, value: &str) {
     }
 }
 
-/// The connection broke while a write was under way: only the database knows what became of it.
-fn unknown_outcome() -> Error {
-    let message = "The connection to the database was lost while the write was under way. \
-        Read the record to see whether it was applied";
-    Error::new(Code::OutcomeUnknown, message)
-}
-
 /// From what the database could not do to the answer.
 pub fn failure(app: &App, fault: Fault) -> Error {
     match fault {
@@ -358,7 +348,12 @@ pub fn failure(app: &App, fault: Fault) -> Error {
         }
         Fault::StorageFull => Error::new(Code::StorageFull, "The database has no space left"),
         Fault::Unavailable | Fault::Disconnected => {
-            Error::new(Code::DatabaseUnavailable, "The database cannot be reached")
+            Error::new(Code::DatabaseUnavailable, "The database cannot be reached; nothing was done")
+        }
+        Fault::OutcomeUnknown => {
+            let message = "The connection to the database was lost while the write was under way. \
+                Read the record to see whether it was applied";
+            Error::new(Code::OutcomeUnknown, message)
         }
         Fault::Drifted | Fault::Mismatch => {
             // The table was changed under us: look again, and let the client come back.

@@ -168,7 +168,8 @@ async fn execute(
     query: Query<'_, Postgres, PgArguments>,
 ) -> Result<Option<PgRow>, Fault> {
     if !dry_run {
-        return Ok(query.fetch_optional(conn).await?);
+        // The one statement that writes; all others of a request only read.
+        return query.fetch_optional(conn).await.map_err(|error| Fault::from(error).of_a_write());
     }
     sqlx::raw_sql("BEGIN").execute(&mut *conn).await?;
     let mut result = query.fetch_optional(&mut *conn).await;
