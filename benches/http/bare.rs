@@ -31,14 +31,8 @@ const VALUES: Values<'static> = Values {
     memo: "$5",
     version: "$6",
 };
-const NEW: Values<'static> = Values {
-    id: "",
-    title: "$1",
-    amount: "$2",
-    due_on: "$3::date",
-    memo: "$4",
-    version: "",
-};
+const NEW: Values<'static> =
+    Values { id: "", title: "$1", amount: "$2", due_on: "$3::date", memo: "$4", version: "" };
 
 /// A server on its own port and threads. Dropping it stops it.
 pub(crate) struct Bare {
@@ -51,9 +45,7 @@ impl Bare {
         let options: PgConnectOptions = url.parse()?;
         let options = options.disable_statement_logging();
         serve(async move |mut router: Router| {
-            let pool = PgPoolOptions::new()
-                .max_connections(connections)
-                .connect_with(options);
+            let pool = PgPoolOptions::new().max_connections(connections).connect_with(options);
             let pool = pool.await?;
             for table in tables {
                 router = router.merge(routes(table, pool.clone()));
@@ -69,10 +61,8 @@ impl Bare {
 }
 
 fn serve(routes: impl AsyncFnOnce(Router) -> Fallible<Router>) -> Fallible<Bare> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .thread_name(THREADS)
-        .enable_all()
-        .build()?;
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().thread_name(THREADS).enable_all().build()?;
     let (listener, app) = runtime.block_on(async {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         Fallible::Ok((listener, routes(Router::new()).await?))
@@ -82,10 +72,7 @@ fn serve(routes: impl AsyncFnOnce(Router) -> Fallible<Router>) -> Fallible<Bare>
         let _ = stream.set_nodelay(true);
     });
     runtime.spawn(async move { axum::serve(listener, app).await });
-    Ok(Bare {
-        address,
-        _runtime: runtime,
-    })
+    Ok(Bare { address, _runtime: runtime })
 }
 
 struct Table {
@@ -106,10 +93,7 @@ fn routes(table: &str, pool: PgPool) -> Router {
     };
     Router::new()
         .route(&format!("/api/v1/{table}"), get(list_rows).post(post_row))
-        .route(
-            &format!("/api/v1/{table}/{{id}}"),
-            get(get_row).put(put_row),
-        )
+        .route(&format!("/api/v1/{table}/{{id}}"), get(get_row).put(put_row))
         .with_state(Arc::new(state))
 }
 
@@ -177,9 +161,7 @@ async fn put_row(
     headers: HeaderMap,
     body: Bytes,
 ) -> Answer {
-    let tag = headers
-        .get(header::IF_MATCH)
-        .and_then(|value| value.to_str().ok());
+    let tag = headers.get(header::IF_MATCH).and_then(|value| value.to_str().ok());
     let version: i32 = tag
         .and_then(|tag| tag.strip_prefix('"')?.strip_suffix('"')?.parse().ok())
         .ok_or(Failure::IfMatch)?;

@@ -28,15 +28,10 @@ pub(crate) struct Data {
 
 impl Data {
     pub(crate) fn connect(url: &str) -> Fallible<Self> {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let options: PgConnectOptions = url.parse()?;
         let connection = runtime.block_on(options.disable_statement_logging().connect())?;
-        Ok(Self {
-            runtime,
-            connection,
-        })
+        Ok(Self { runtime, connection })
     }
 
     /// Refuses a server whose commits could be lost.
@@ -45,9 +40,7 @@ impl Data {
             "select string_agg(name, ', ') from pg_settings where setting = 'off'
              and name in ('fsync', 'synchronous_commit', 'full_page_writes')",
         );
-        let row = self
-            .runtime
-            .block_on(query.fetch_one(&mut self.connection))?;
+        let row = self.runtime.block_on(query.fetch_one(&mut self.connection))?;
         match row.try_get::<Option<String>, _>(0)? {
             None => Ok(()),
             Some(off) => Err(format!("PostgreSQL is not durable: {off} is off").into()),
@@ -104,24 +97,17 @@ impl Data {
              join {table} t on t.id = md5(n::text)::uuid order by n"
         );
         let query = sqlx::query(AssertSqlSafe(sql));
-        let rows = self
-            .runtime
-            .block_on(query.fetch_all(&mut self.connection))?;
+        let rows = self.runtime.block_on(query.fetch_all(&mut self.connection))?;
         let rows = rows.iter().map(|row| {
             let version = u32::try_from(row.try_get::<i32, _>(1)?)?;
-            Ok(Row {
-                id: row.try_get(0)?,
-                version,
-            })
+            Ok(Row { id: row.try_get(0)?, version })
         });
         rows.collect()
     }
 
     pub(crate) fn server_version(&mut self) -> Fallible<String> {
         let query = sqlx::query("select current_setting('server_version')");
-        let row = self
-            .runtime
-            .block_on(query.fetch_one(&mut self.connection))?;
+        let row = self.runtime.block_on(query.fetch_one(&mut self.connection))?;
         Ok(row.try_get(0)?)
     }
 }

@@ -14,11 +14,7 @@ const BLOCK: [u8; 8192] = [1; 8192];
 /// Syncs per second of one block after another, as one client's commits do it.
 pub(crate) fn syncs_per_second(directory: &Path) -> Fallible<f64> {
     let path = directory.join("disk-probe");
-    let file = OpenOptions::new()
-        .create(true)
-        .write(true)
-        .truncate(false)
-        .open(path)?;
+    let file = OpenOptions::new().create(true).write(true).truncate(false).open(path)?;
     let start = Instant::now();
     let mut count = 0_u32;
     while start.elapsed() < PROBE {

@@ -24,9 +24,8 @@ pub(crate) struct Figure {
 
 impl Figure {
     pub(crate) fn failures(&self) -> impl Iterator<Item = &String> {
-        let http = [&self.subject, &self.bare]
-            .into_iter()
-            .filter_map(|rounds| rounds.as_ref().err());
+        let http =
+            [&self.subject, &self.bare].into_iter().filter_map(|rounds| rounds.as_ref().err());
         http.chain(self.pgbench.as_ref().err())
     }
 }
@@ -102,15 +101,5 @@ fn http(
 ) -> Fallible<Sample> {
     let rows = stage.data.rows(table)?;
     let seconds = stage.options.seconds;
-    load::run(
-        &Plan {
-            address: *address,
-            workload,
-            table,
-            rows: &rows,
-            clients,
-            seconds,
-        },
-        meter,
-    )
+    load::run(&Plan { address: *address, workload, table, rows: &rows, clients, seconds }, meter)
 }

@@ -15,11 +15,7 @@ pub(crate) struct Histogram {
 
 impl Histogram {
     pub(crate) fn new() -> Self {
-        Self {
-            buckets: vec![0; BUCKETS],
-            count: 0,
-            max: 0,
-        }
+        Self { buckets: vec![0; BUCKETS], count: 0, max: 0 }
     }
 
     pub(crate) fn record(&mut self, nanos: u64) {
@@ -71,10 +67,7 @@ fn upper(index: usize) -> u64 {
     ((index - (exponent << STEPS) + 1) << exponent) - 1
 }
 
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "a latency has far fewer than 52 bits"
-)]
+#[expect(clippy::cast_precision_loss, reason = "a latency has far fewer than 52 bits")]
 fn millis(nanos: u64) -> f64 {
     nanos as f64 / 1e6
 }
@@ -83,10 +76,7 @@ fn millis(nanos: u64) -> f64 {
 pub(crate) fn self_check() {
     for nanos in (0..200).chain([1_000, 65_535, 65_536, 1_234_567, 9_876_543_210]) {
         let top = upper(bucket(nanos));
-        assert!(
-            top >= nanos && top - nanos <= nanos >> STEPS,
-            "bucket of {nanos} ends at {top}"
-        );
+        assert!(top >= nanos && top - nanos <= nanos >> STEPS, "bucket of {nanos} ends at {top}");
         assert!(bucket(top + 1) == bucket(nanos) + 1, "bucket after {nanos}");
     }
     let mut histogram = Histogram::new();

@@ -57,9 +57,7 @@ struct Seen {
 
 /// Takes the figure on the calling thread.
 pub(crate) fn run(plan: &Plan<'_>, meter: &Meter) -> Fallible<Sample> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let limit = WARM_UP + Duration::from_secs_f64(plan.seconds) + GRACE;
     let (seen, cpu) = runtime
         .block_on(async { timeout(limit, unconstrained(measure(plan, meter))).await })
@@ -75,10 +73,7 @@ async fn measure(plan: &Plan<'_>, meter: &Meter) -> Fallible<(Vec<Seen>, Cpu)> {
         streams.push(stream);
     }
     let begin = Instant::now() + WARM_UP;
-    let window = Window {
-        begin,
-        end: begin + Duration::from_secs_f64(plan.seconds),
-    };
+    let window = Window { begin, end: begin + Duration::from_secs_f64(plan.seconds) };
     let scripts = streams.into_iter().enumerate().map(|(connection, stream)| {
         let script = Script::new(plan.workload, plan.table, plan.rows, connection);
         converse(stream, script, plan.workload.status(), &window)
@@ -100,11 +95,7 @@ async fn converse(
     expected: u16,
     window: &Window,
 ) -> Seen {
-    let mut seen = Seen {
-        latencies: Histogram::new(),
-        statuses: BTreeMap::new(),
-        wrong: None,
-    };
+    let mut seen = Seen { latencies: Histogram::new(), statuses: BTreeMap::new(), wrong: None };
     let mut buffer = vec![0; 64 * 1024];
     let mut expected_seen = 0;
     let mut start = Instant::now();
@@ -121,16 +112,10 @@ async fn converse(
             expected_seen += 1;
             let body = &buffer[answer.body.clone()];
             let verdict = script.accept(answer.version, body);
-            seen.wrong = verdict
-                .err()
-                .map(|problem| describe(problem, answer.status, body));
+            seen.wrong = verdict.err().map(|problem| describe(problem, answer.status, body));
         } else {
             *seen.statuses.entry(answer.status).or_default() += 1;
-            seen.wrong = Some(describe(
-                "unexpected status",
-                answer.status,
-                &buffer[answer.body],
-            ));
+            seen.wrong = Some(describe("unexpected status", answer.status, &buffer[answer.body]));
         }
         if now >= window.begin && now <= window.end {
             let nanos = u64::try_from((now - start).as_nanos()).unwrap_or(u64::MAX);

@@ -1,10 +1,6 @@
 //! Measures `counterfoil serve` over HTTP beside a bare axum and sqlx handler and beside `pgbench`.
 //! `cargo bench --bench http -- --help` lists what may be chosen.
-#![expect(
-    clippy::print_stdout,
-    clippy::print_stderr,
-    reason = "a benchmark prints its figures"
-)]
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a benchmark prints its figures")]
 
 mod bare;
 mod data;
@@ -72,12 +68,7 @@ fn run(options: &Options) -> Fallible<bool> {
         figures(&mut stage, LOGGED)
     };
     let facts = Facts::collect(&mut stage, ceiling)?;
-    let report = Report {
-        facts,
-        plain,
-        logged,
-    }
-    .to_string();
+    let report = Report { facts, plain, logged }.to_string();
     if let Some(path) = options.target() {
         if let Some(parent) = path.parent() {
             fs::create_dir_all(parent)?;
@@ -98,9 +89,7 @@ fn figures(stage: &mut Stage<'_>, table: &str) -> Vec<Figure> {
         for &clients in &stage.options.clients {
             eprintln!("{table}: {}, {clients} clients", workload.title());
             let figure = figure::measure(stage, workload, table, clients);
-            figure
-                .failures()
-                .for_each(|failure| eprintln!("FAILED: {failure}"));
+            figure.failures().for_each(|failure| eprintln!("FAILED: {failure}"));
             figures.push(figure);
         }
     }

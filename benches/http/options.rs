@@ -52,9 +52,7 @@ impl Options {
     /// Whether every figure of the report is measured.
     pub(crate) fn full(&self) -> bool {
         let all = |wanted: &[usize]| wanted.iter().all(|clients| self.clients.contains(clients));
-        let workloads = Workload::ALL
-            .iter()
-            .all(|workload| self.only.contains(workload));
+        let workloads = Workload::ALL.iter().all(|workload| self.only.contains(workload));
         workloads && all(&[1, 32, 128]) && !self.skip_subject && !self.skip_history
     }
 
@@ -65,10 +63,7 @@ impl Options {
     }
 
     pub(crate) fn date(&self) -> String {
-        self.date
-            .clone()
-            .or_else(|| git("--format=%cs (commit %h)"))
-            .unwrap_or_default()
+        self.date.clone().or_else(|| git("--format=%cs (commit %h)")).unwrap_or_default()
     }
 }
 
@@ -78,8 +73,5 @@ fn git(format: &str) -> Option<String> {
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .output()
         .ok()?;
-    output
-        .status
-        .success()
-        .then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }

@@ -48,34 +48,17 @@ pub(crate) fn run(
     let seconds = seconds.ceil().max(2.0);
     let mut command = Command::new(postgres.bin_dir().join("pgbench"));
     command
-        .args([
-            "-n", "-M", "prepared", "-U", "postgres", "-j", "2", "-P", "1", "-h",
-        ])
+        .args(["-n", "-M", "prepared", "-U", "postgres", "-j", "2", "-P", "1", "-h"])
         .arg(postgres.directory())
         .args(["-c", &clients.to_string()])
         .args(["-T", &format!("{}", seconds + WARM_UP.as_secs_f64())])
-        .args([
-            "-D",
-            &format!("title={TITLE}"),
-            "-D",
-            &format!("memo={MEMO}"),
-        ])
-        .args([
-            "-D",
-            &format!("due_on={DUE_ON}"),
-            "-D",
-            &format!("stale={STALE}"),
-            "-D",
-            "k=0",
-        ]);
+        .args(["-D", &format!("title={TITLE}"), "-D", &format!("memo={MEMO}")])
+        .args(["-D", &format!("due_on={DUE_ON}"), "-D", &format!("stale={STALE}"), "-D", "k=0"]);
     for row in 0..OWNED {
         command.args(["-D", &format!("v{row}=0")]);
     }
     command.arg("-f").arg(script).arg("postgres");
-    let child = command
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()?;
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     // Processor time is read while all backends live, in the middle of what is counted.
     let span = seconds - 0.2;
     thread::sleep(WARM_UP + Duration::from_millis(100));
@@ -83,10 +66,7 @@ pub(crate) fn run(
     thread::sleep(Duration::from_secs_f64(span));
     let after = proc::postgres(postgres.pid());
     let output = child.wait_with_output()?;
-    let (report, log) = (
-        str::from_utf8(&output.stdout)?,
-        str::from_utf8(&output.stderr)?,
-    );
+    let (report, log) = (str::from_utf8(&output.stdout)?, str::from_utf8(&output.stderr)?);
     if !output.status.success() {
         return Err(format!("pgbench: {}", log.trim()).into());
     }
@@ -94,19 +74,12 @@ pub(crate) fn run(
         return Err(format!("pgbench: {}", report.trim()).into());
     }
     let (per_second, average_ms) = progress(log)?;
-    Ok(Rate {
-        per_second,
-        average_ms,
-        postgres_us: (after? - before?) / (per_second * span),
-    })
+    Ok(Rate { per_second, average_ms, postgres_us: (after? - before?) / (per_second * span) })
 }
 
 /// The averages of the lines `progress: 2.0 s, 8123.4 tps, lat 3.9 ms …`, but for the first second.
 fn progress(log: &str) -> Fallible<(f64, f64)> {
-    let lines = log
-        .lines()
-        .filter(|line| line.starts_with("progress: "))
-        .skip(1);
+    let lines = log.lines().filter(|line| line.starts_with("progress: ")).skip(1);
     let (mut count, mut rates, mut latencies) = (0.0, 0.0, 0.0);
     for line in lines {
         let words: Vec<&str> = line.split(' ').collect();
@@ -131,13 +104,7 @@ fn script_of(workload: Workload, table: &str) -> String {
         Workload::List | Workload::Ok => format!("{};\n", statements::list(table)),
         Workload::Put => put_script(table, amount),
         Workload::Conflict => {
-            let put = statements::put(
-                table,
-                &Values {
-                    version: ":stale",
-                    ..VALUES
-                },
-            );
+            let put = statements::put(table, &Values { version: ":stale", ..VALUES });
             format!("{any}{amount}{put};\n{};\n", statements::get(table, ID))
         }
         Workload::Post => format!("{amount}{};\n", statements::post(table, &VALUES)),
@@ -147,13 +114,7 @@ fn script_of(workload: Workload, table: &str) -> String {
 /// A client goes round the rows that it owns. The variables hold their versions, that of the next
 /// row first, as the last answer gave them. A missed UPDATE gives `\gset` nothing and ends the run.
 fn put_script(table: &str, amount: &str) -> String {
-    let put = statements::put(
-        table,
-        &Values {
-            version: ":v0",
-            ..VALUES
-        },
-    );
+    let put = statements::put(table, &Values { version: ":v0", ..VALUES });
     let mut script = format!(
         "\\set n :client_id * {OWNED} + :k + 1\n\
          {amount}\

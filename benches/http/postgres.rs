@@ -38,11 +38,7 @@ impl Postgres {
         if started.is_err() {
             fs::remove_dir_all(&directory)?;
         }
-        let server = Self {
-            child: started?,
-            directory,
-            bin,
-        };
+        let server = Self { child: started?, directory, bin };
         server.wait_until_ready()?;
         Ok(server)
     }
@@ -104,16 +100,7 @@ fn start(bin: &Path, directory: &Path) -> Fallible<Child> {
     }
     let data = directory.join("data");
     let created = command(root, &bin.join("initdb"))
-        .args([
-            "-A",
-            "trust",
-            "-U",
-            "postgres",
-            "-E",
-            "UTF8",
-            "--locale=C.UTF-8",
-            "-D",
-        ])
+        .args(["-A", "trust", "-U", "postgres", "-E", "UTF8", "--locale=C.UTF-8", "-D"])
         .arg(&data)
         .stdout(Stdio::null())
         .status()?;
@@ -149,17 +136,9 @@ fn bin_dir() -> Fallible<PathBuf> {
     if let Some(named) = std::env::var_os("PG_BIN_DIR") {
         return Ok(named.into());
     }
-    let installed = fs::read_dir("/usr/lib/postgresql")
-        .into_iter()
-        .flatten()
-        .flatten();
+    let installed = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let newest = installed
-        .filter_map(|entry| {
-            Some((
-                entry.file_name().to_str()?.parse::<u32>().ok()?,
-                entry.path(),
-            ))
-        })
+        .filter_map(|entry| Some((entry.file_name().to_str()?.parse::<u32>().ok()?, entry.path())))
         .max();
     if let Some((_, path)) = newest {
         return Ok(path.join("bin"));

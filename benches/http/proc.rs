@@ -53,11 +53,7 @@ impl Meter {
             Server::Threads(name) => threads(name)?,
         };
         let generator = scheduled("/proc/thread-self/schedstat")?;
-        Ok(Cpu {
-            generator,
-            server,
-            postgres: postgres(self.postmaster)?,
-        })
+        Ok(Cpu { generator, server, postgres: postgres(self.postmaster)? })
     }
 }
 
@@ -66,10 +62,7 @@ pub(crate) fn postgres(postmaster: u32) -> Fallible<f64> {
     let root = process(postmaster)?;
     let mut total = root.own + root.reaped;
     for entry in fs::read_dir("/proc")?.flatten() {
-        let pid = entry
-            .file_name()
-            .to_str()
-            .and_then(|name| name.parse().ok());
+        let pid = entry.file_name().to_str().and_then(|name| name.parse().ok());
         // A process that ended meanwhile is in what the postmaster reaped.
         if let Some(Ok(one)) = pid.map(process)
             && one.parent == postmaster
@@ -115,26 +108,16 @@ fn threads(name: &str) -> Fallible<f64> {
 
 fn scheduled(path: &str) -> Fallible<f64> {
     let text = fs::read_to_string(path)?;
-    let nanos: f64 = text
-        .split(' ')
-        .next()
-        .ok_or("an empty schedstat")?
-        .parse()?;
+    let nanos: f64 = text.split(' ').next().ok_or("an empty schedstat")?.parse()?;
     Ok(nanos / 1000.0)
 }
 
 /// `VmRSS` (now) or `VmHWM` (peak) of a process, in MiB.
 pub(crate) fn memory(pid: u32, what: &str) -> Fallible<f64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
-    let line = status
-        .lines()
-        .find(|line| line.starts_with(what))
-        .ok_or("no such line in status")?;
-    let kib: f64 = line
-        .split_whitespace()
-        .nth(1)
-        .ok_or("no number in status")?
-        .parse()?;
+    let line =
+        status.lines().find(|line| line.starts_with(what)).ok_or("no such line in status")?;
+    let kib: f64 = line.split_whitespace().nth(1).ok_or("no number in status")?.parse()?;
     Ok(kib / 1024.0)
 }
 

@@ -72,26 +72,12 @@ impl Facts {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Facts {
-            date,
-            machine,
-            postgres,
-            load,
-            method,
-            subject,
-            ceiling,
-        } = &self.facts;
+        let Facts { date, machine, postgres, load, method, subject, ceiling } = &self.facts;
         writeln!(f, "# Benchmarks\n")?;
         writeln!(f, "Written by `cargo bench --bench http`; do not edit.\n")?;
         writeln!(f, "- Date: {date}\n- Machine: {machine}")?;
-        writeln!(
-            f,
-            "- PostgreSQL {postgres}, durable commits, over its Unix socket"
-        )?;
-        writeln!(
-            f,
-            "- Load generator, server and PostgreSQL share the machine. {load}"
-        )?;
+        writeln!(f, "- PostgreSQL {postgres}, durable commits, over its Unix socket")?;
+        writeln!(f, "- Load generator, server and PostgreSQL share the machine. {load}")?;
         writeln!(f, "- {method}")?;
         writeln!(f, "- {ceiling}")?;
         if let Some(subject) = subject {
@@ -101,10 +87,7 @@ impl fmt::Display for Report {
         if !self.logged.is_empty() {
             section(f, "With history", &self.logged)?;
         }
-        writeln!(
-            f,
-            "\n## What is compared\n\n{COMPARED}\n## To repeat it\n\n{REPEAT}"
-        )
+        writeln!(f, "\n## What is compared\n\n{COMPARED}\n## To repeat it\n\n{REPEAT}")
     }
 }
 
@@ -140,10 +123,7 @@ fn section(f: &mut fmt::Formatter<'_>, title: &str, figures: &[Figure]) -> fmt::
     write!(f, "{}", rates(figures))?;
     writeln!(f, "\nLatency in ms: p50 / p99 / max.\n")?;
     write!(f, "{}", latencies(figures))?;
-    writeln!(
-        f,
-        "\nProcessor time per request in µs: generator / server / PostgreSQL.\n"
-    )?;
+    writeln!(f, "\nProcessor time per request in µs: generator / server / PostgreSQL.\n")?;
     write!(f, "{}", processor(figures))
 }
 
@@ -177,13 +157,8 @@ fn rates(figures: &[Figure]) -> Table {
 }
 
 fn latencies(figures: &[Figure]) -> Table {
-    let mut table = Table::new(&[
-        "workload",
-        "clients",
-        "Counterfoil",
-        "bare",
-        "pgbench (average)",
-    ]);
+    let mut table =
+        Table::new(&["workload", "clients", "Counterfoil", "bare", "pgbench (average)"]);
     for figure in figures {
         table.push(vec![
             figure.workload.title().to_owned(),
@@ -238,20 +213,13 @@ impl Cell {
 
 fn rate<T>(rounds: &Rounds<T>, of: impl Fn(&T) -> f64) -> Cell {
     match median(rounds, &of) {
-        Err(word) => Cell {
-            text: word.to_owned(),
-            value: None,
-        },
+        Err(word) => Cell { text: word.to_owned(), value: None },
         Ok(value) => {
             let values = rounds.iter().flatten().map(of);
-            let (low, high) = values.fold((value, value), |(low, high), one| {
-                (one.min(low), one.max(high))
-            });
+            let (low, high) =
+                values.fold((value, value), |(low, high), one| (one.min(low), one.max(high)));
             let spread = (high - low) / value * 50.0;
-            Cell {
-                text: format!("{} ± {spread:.0} %", thousands(value)),
-                value: Some(value),
-            }
+            Cell { text: format!("{} ± {spread:.0} %", thousands(value)), value: Some(value) }
         }
     }
 }
@@ -291,13 +259,8 @@ fn machine() -> Fallible<String> {
     let cpuinfo = fs::read_to_string("/proc/cpuinfo")?;
     let model = value(&cpuinfo, "model name").unwrap_or("processor of unknown model");
     let meminfo = fs::read_to_string("/proc/meminfo")?;
-    let kib = value(&meminfo, "MemTotal")
-        .and_then(|text| text.split(' ').next())
-        .unwrap_or("0");
-    Ok(format!(
-        "{cores} cores ({model}), {:.0} GiB of memory",
-        kib.parse::<f64>()? / 1_048_576.0
-    ))
+    let kib = value(&meminfo, "MemTotal").and_then(|text| text.split(' ').next()).unwrap_or("0");
+    Ok(format!("{cores} cores ({model}), {:.0} GiB of memory", kib.parse::<f64>()? / 1_048_576.0))
 }
 
 fn value<'a>(text: &'a str, key: &str) -> Option<&'a str> {

@@ -38,19 +38,13 @@ pub(crate) fn parse(buffer: &[u8]) -> Result<Option<Response>, &'static str> {
         if let Some(value) = header(line, b"content-length:") {
             content_length = number(value);
         } else if let Some(value) = header(line, b"etag:") {
-            let tag = value
-                .strip_prefix(b"\"")
-                .and_then(|rest| rest.strip_suffix(b"\""));
+            let tag = value.strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\""));
             version = tag.and_then(number);
         }
     }
     let from = line_end + 2;
     let end = from + content_length.ok_or("a response without Content-Length")? as usize;
-    Ok((end <= buffer.len()).then_some(Response {
-        status,
-        version,
-        body: from..end,
-    }))
+    Ok((end <= buffer.len()).then_some(Response { status, version, body: from..end }))
 }
 
 fn find_line_end(buffer: &[u8], from: usize) -> Option<usize> {
@@ -72,16 +66,9 @@ fn number(digits: &[u8]) -> Option<u32> {
 pub(crate) fn self_check() {
     let whole = b"HTTP/1.1 409 Conflict\r\nETag: \"12\"\r\ncontent-length: 3\r\n\r\nabcHTTP/1.1 2";
     let end = whole.len() - 10;
-    let response = Response {
-        status: 409,
-        version: Some(12),
-        body: end - 3..end,
-    };
+    let response = Response { status: 409, version: Some(12), body: end - 3..end };
     assert_eq!(parse(whole), Ok(Some(response)), "a whole response");
-    assert!(
-        (0..end).all(|cut| parse(&whole[..cut]) == Ok(None)),
-        "a response cut short"
-    );
+    assert!((0..end).all(|cut| parse(&whole[..cut]) == Ok(None)), "a response cut short");
     assert!(parse(b"HTTP/1.1 200 OK\r\n\r\n").is_err(), "no length");
     assert!(parse(b"SSH-2.0-x\r\n").is_err(), "not HTTP");
 }

@@ -46,20 +46,10 @@ impl<'a> Stage<'a> {
         for table in tables {
             data.age(table)?;
         }
-        let subject = if options.skip_subject {
-            None
-        } else {
-            Some(Subject::start(&options.program, &url)?)
-        };
+        let subject =
+            if options.skip_subject { None } else { Some(Subject::start(&options.program, &url)?) };
         let bare = Bare::start(&url, &tables, options.bare_pool)?;
-        Ok(Self {
-            options,
-            postgres,
-            data,
-            subject,
-            load_before,
-            bare,
-        })
+        Ok(Self { options, postgres, data, subject, load_before, bare })
     }
 
     /// What the generator itself can reach at this number of clients.
@@ -82,10 +72,7 @@ impl<'a> Stage<'a> {
     }
 
     pub(crate) fn bare(&self) -> (SocketAddr, Meter) {
-        (
-            self.bare.address,
-            self.meter(Server::Threads(bare::THREADS)),
-        )
+        (self.bare.address, self.meter(Server::Threads(bare::THREADS)))
     }
 
     /// Makes every round of a workload that writes begin from the same state, and tells how fast the
@@ -99,9 +86,6 @@ impl<'a> Stage<'a> {
     }
 
     fn meter(&self, server: Server) -> Meter {
-        Meter {
-            server,
-            postmaster: self.postgres.pid(),
-        }
+        Meter { server, postmaster: self.postgres.pid() }
     }
 }

@@ -23,14 +23,7 @@ pub(crate) fn list(table: &str) -> String {
 }
 
 pub(crate) fn put(table: &str, v: &Values<'_>) -> String {
-    let Values {
-        id,
-        title,
-        amount,
-        due_on,
-        memo,
-        version,
-    } = v;
+    let Values { id, title, amount, due_on, memo, version } = v;
     format!(
         "update {table} as t set title = {title}, amount = {amount}, due_on = {due_on}, \
          memo = {memo}, version = t.version + 1 where t.id = {id} and t.version = {version} \
@@ -39,13 +32,7 @@ pub(crate) fn put(table: &str, v: &Values<'_>) -> String {
 }
 
 pub(crate) fn post(table: &str, v: &Values<'_>) -> String {
-    let Values {
-        title,
-        amount,
-        due_on,
-        memo,
-        ..
-    } = v;
+    let Values { title, amount, due_on, memo, .. } = v;
     format!(
         "insert into {table} as t (title, amount, due_on, memo) \
          values ({title}, {amount}, {due_on}, {memo}) \

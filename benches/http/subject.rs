@@ -61,12 +61,7 @@ impl Subject {
             }
         };
         let start_up = started.elapsed();
-        let mut subject = Self {
-            address,
-            start_up,
-            at_rest_mib: 0.0,
-            child,
-        };
+        let mut subject = Self { address, start_up, at_rest_mib: 0.0, child };
         thread::sleep(Duration::from_secs(1));
         subject.at_rest_mib = memory(subject.pid(), "VmRSS:")?;
         Ok(subject)

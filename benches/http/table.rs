@@ -9,9 +9,7 @@ pub(crate) struct Table {
 
 impl Table {
     pub(crate) fn new(heads: &[&str]) -> Self {
-        Self {
-            rows: vec![heads.iter().map(|&head| head.to_owned()).collect()],
-        }
+        Self { rows: vec![heads.iter().map(|&head| head.to_owned()).collect()] }
     }
 
     pub(crate) fn push(&mut self, row: Vec<String>) {

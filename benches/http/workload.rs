@@ -136,12 +136,7 @@ impl<'a> Script<'a> {
             }
             Workload::List => {
                 if self.mark == 0 {
-                    if body
-                        .windows(9)
-                        .filter(|part| part == b"\"amount\":")
-                        .count()
-                        != 50
-                    {
+                    if body.windows(9).filter(|part| part == b"\"amount\":").count() != 50 {
                         return Err("the list does not hold 50 rows");
                     }
                     self.mark = body.len();

@@ -23,14 +23,8 @@ pub struct Catalog {
 impl Catalog {
     /// Collects resources under their names.
     pub fn new(resources: impl IntoIterator<Item = Resource>, fingerprint: String) -> Self {
-        let resources = resources
-            .into_iter()
-            .map(|r| (r.name.clone(), Arc::new(r)))
-            .collect();
-        Self {
-            resources,
-            fingerprint,
-        }
+        let resources = resources.into_iter().map(|r| (r.name.clone(), Arc::new(r))).collect();
+        Self { resources, fingerprint }
     }
 
     /// The resource of this name.
@@ -99,11 +93,7 @@ impl Resource {
     pub fn describe_fields(&mut self) {
         let comparisons = self.columns.iter().enumerate().map(|(place, column)| {
             let kept = self.key.contains(&place) || !column.writable();
-            let comparison = if kept {
-                Comparison::Managed
-            } else {
-                column.kind.comparison()
-            };
+            let comparison = if kept { Comparison::Managed } else { column.kind.comparison() };
             (column.name.clone(), comparison)
         });
         self.settings.merge.comparisons = comparisons.collect();
@@ -111,19 +101,13 @@ impl Resource {
 
     /// The columns that a body may set, apart from the key.
     pub fn writable(&self) -> impl Iterator<Item = (usize, &Column)> {
-        self.columns
-            .iter()
-            .enumerate()
-            .filter(|(i, c)| !self.key.contains(i) && c.writable())
+        self.columns.iter().enumerate().filter(|(i, c)| !self.key.contains(i) && c.writable())
     }
 }
 
 /// A column of an adopted table.
 #[derive(Clone, Debug)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is a fact of its own in the catalogue"
-)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own in the catalogue")]
 pub struct Column {
     /// The name, as it stands in JSON.
     pub name: String,

@@ -32,8 +32,11 @@ pub enum Fault {
     StorageFull,
     /// The database cannot be reached, refuses connections or shuts down; nothing was done.
     Unavailable,
-    /// The connection broke while a statement was under way.
+    /// The connection broke under a statement that changes nothing.
     Disconnected,
+    /// The connection broke under a statement that writes: only the database knows what became of
+    /// it.
+    OutcomeUnknown,
     /// The queue for connections is full.
     Overloaded,
     /// Our own code failed while it held the connection.
@@ -58,11 +61,24 @@ pub struct Constraint {
 }
 
 impl Fault {
+    /// The same fault, where it befell a statement that writes.
+    #[must_use]
+    pub fn of_a_write(self) -> Self {
+        match self {
+            Self::Disconnected => Self::OutcomeUnknown,
+            other => other,
+        }
+    }
+
     /// Whether the connection is no good after it.
     pub fn breaks_connection(&self) -> bool {
         matches!(
             self,
-            Self::Unavailable | Self::Disconnected | Self::Panicked | Self::Unexpected(_)
+            Self::Unavailable
+                | Self::Disconnected
+                | Self::OutcomeUnknown
+                | Self::Panicked
+                | Self::Unexpected(_)
         )
     }
 }
@@ -75,6 +91,12 @@ impl From<sqlx::Error> for Fault {
                 Some(error) => classify(error),
                 None => Self::Unexpected(String::new()),
             },
+            // A statement is told to run by the last bytes that are sent for it. Where they could
+            // not be sent, because the database closed the connection before, nothing ran.
+            sqlx::Error::Io(broken) if broken.kind() == std::io::ErrorKind::BrokenPipe => {
+                tracing::warn!(%error, "the database closed the connection");
+                Self::Unavailable
+            }
             sqlx::Error::Io(_) | sqlx::Error::Tls(_) | sqlx::Error::WorkerCrashed => {
                 tracing::warn!(%error, "the connection to the database broke");
                 Self::Disconnected
@@ -126,10 +148,6 @@ fn refusal(error: &PgDatabaseError) -> String {
 }
 
 fn unexpected(error: &PgDatabaseError) -> Fault {
-    tracing::error!(
-        code = error.code(),
-        message = error.message(),
-        "unexpected database error"
-    );
+    tracing::error!(code = error.code(), message = error.message(), "unexpected database error");
     Fault::Unexpected(error.code().to_owned())
 }

@@ -47,17 +47,8 @@ pub struct Columns {
 
 impl From<&Assignments> for Columns {
     fn from(assignments: &Assignments) -> Self {
-        let Assignments {
-            set,
-            defaulted,
-            merged,
-            ..
-        } = assignments;
-        Self {
-            set: set.clone(),
-            defaulted: defaulted.clone(),
-            merged: merged.clone(),
-        }
+        let Assignments { set, defaulted, merged, .. } = assignments;
+        Self { set: set.clone(), defaulted: defaulted.clone(), merged: merged.clone() }
     }
 }
 
@@ -68,11 +59,7 @@ pub struct Cache(RwLock<HashMap<Shape, Arc<str>>>);
 /// The text of a statement.
 pub fn text(resource: &Resource, shape: &Shape) -> Arc<str> {
     let cache = &resource.statements.0;
-    if let Some(text) = cache
-        .read()
-        .unwrap_or_else(PoisonError::into_inner)
-        .get(shape)
-    {
+    if let Some(text) = cache.read().unwrap_or_else(PoisonError::into_inner).get(shape) {
         return text.clone();
     }
     let text: Arc<str> = write(resource, shape).into();
@@ -104,18 +91,14 @@ pub fn row(resource: &Resource, select: Option<&[usize]>) -> String {
         Some(places) => places.iter().map(|&i| &resource.columns[i]).collect(),
     };
     let list: Vec<_> = columns.iter().map(|c| format!("t.{}", c.quoted)).collect();
-    format!(
-        "row_to_json((SELECT x FROM (SELECT {}) AS x))::text",
-        list.join(", ")
-    )
+    format!("row_to_json((SELECT x FROM (SELECT {}) AS x))::text", list.join(", "))
 }
 
 /// `t`'s key equals the parameters from `$1` on, one per part.
 pub fn key_predicate(resource: &Resource) -> String {
     let parts = resource.key_columns().enumerate();
-    let parts: Vec<_> = parts
-        .map(|(i, c)| format!("t.{} = ${}::{}", c.quoted, i + 1, c.cast_type))
-        .collect();
+    let parts: Vec<_> =
+        parts.map(|(i, c)| format!("t.{} = ${}::{}", c.quoted, i + 1, c.cast_type)).collect();
     parts.join(" AND ")
 }
 
@@ -123,28 +106,20 @@ pub fn key_predicate(resource: &Resource) -> String {
 /// PostgreSQL spells the values, whatever spelling the client chose.
 pub fn record_id(resource: &Resource) -> String {
     let parts = resource.key_columns().enumerate();
-    let parts: Vec<_> = parts
-        .map(|(i, c)| format!("(${}::{})::text", i + 1, c.cast_type))
-        .collect();
+    let parts: Vec<_> =
+        parts.map(|(i, c)| format!("(${}::{})::text", i + 1, c.cast_type)).collect();
     match parts.as_slice() {
         [part] => part.clone(),
         parts => {
             let escape = |part| format!("replace(replace({part}, '%', '%25'), ',', '%2C')");
-            parts
-                .iter()
-                .map(escape)
-                .collect::<Vec<_>>()
-                .join(" || ',' || ")
+            parts.iter().map(escape).collect::<Vec<_>>().join(" || ',' || ")
         }
     }
 }
 
 /// The parts of `t`'s key as one text array.
 fn key_parts(resource: &Resource) -> String {
-    let parts: Vec<_> = resource
-        .key_columns()
-        .map(|c| format!("t.{}::text", c.quoted))
-        .collect();
+    let parts: Vec<_> = resource.key_columns().map(|c| format!("t.{}::text", c.quoted)).collect();
     format!("ARRAY[{}]", parts.join(", "))
 }
 
@@ -159,10 +134,7 @@ fn record(resource: &Resource, set: &[usize], parameter: usize) -> String {
         .map(|&i| &resource.columns[i])
         .map(|c| format!("{} {}", c.quoted, c.sql_type))
         .collect();
-    format!(
-        "json_to_record(${parameter}::json) AS r({})",
-        columns.join(", ")
-    )
+    format!("json_to_record(${parameter}::json) AS r({})", columns.join(", "))
 }
 
 /// Names the actor to the change log, for this statement only. It rides along in the statement, so
@@ -185,17 +157,11 @@ fn get(resource: &Resource, select: Option<&[usize]>) -> String {
 
 /// Parameters: the body, the actor.
 fn insert(resource: &Resource, set: &[usize]) -> String {
-    let names: String = set.iter().fold(String::new(), |s, &i| {
-        s + &resource.columns[i].quoted + ", "
-    });
-    let values = set.iter().fold(String::new(), |s, &i| {
-        s + &inserted(&resource.columns[i]) + ", "
-    });
-    let body = if set.is_empty() {
-        "(SELECT $1::json) AS r".to_owned()
-    } else {
-        record(resource, set, 1)
-    };
+    let names: String =
+        set.iter().fold(String::new(), |s, &i| s + &resource.columns[i].quoted + ", ");
+    let values = set.iter().fold(String::new(), |s, &i| s + &inserted(&resource.columns[i]) + ", ");
+    let body =
+        if set.is_empty() { "(SELECT $1::json) AS r".to_owned() } else { record(resource, set, 1) };
     format!(
         "{} INSERT INTO {} AS t ({names}{}) SELECT {values}1 FROM {body}, actor RETURNING {}, {}, {}",
         actor(2),
@@ -224,11 +190,7 @@ fn conditional(resource: &Resource, write: &str, bring: &str) -> String {
         "{} {write} {bring} WHERE {} AND {}",
         actor(k + 3),
         key_predicate(resource),
-        Precondition::predicate(
-            &version(resource),
-            &format!("${}", k + 1),
-            &format!("${}", k + 2)
-        ),
+        Precondition::predicate(&version(resource), &format!("${}", k + 1), &format!("${}", k + 2)),
     )
 }
 
@@ -253,26 +215,16 @@ fn changed(resource: &Resource, assignments: &str, set: &[usize]) -> String {
         record(resource, set, resource.key.len() + 4) + ", "
     };
     let quoted = &resource.version_column().quoted;
-    let write = format!(
-        "UPDATE {} AS t SET {assignments}{quoted} = t.{quoted} + 1",
-        resource.table
-    );
+    let write =
+        format!("UPDATE {} AS t SET {assignments}{quoted} = t.{quoted} + 1", resource.table);
     let update = conditional(resource, &write, &format!("FROM {body}actor"));
-    format!(
-        "{update} RETURNING {}, {}",
-        version(resource),
-        row(resource, None)
-    )
+    format!("{update} RETURNING {}, {}", version(resource), row(resource, None))
 }
 
 /// Parameters: as an update's, then the versions merged.
 fn merge(resource: &Resource, set: &[usize]) -> String {
     let parents = resource.key.len() + 5;
-    let columns = Columns {
-        set: set.to_vec(),
-        defaulted: Vec::new(),
-        merged: Vec::new(),
-    };
+    let columns = Columns { set: set.to_vec(), defaulted: Vec::new(), merged: Vec::new() };
     let update = update(resource, &columns);
     update.replacen(
         ", true))",
@@ -282,9 +234,7 @@ fn merge(resource: &Resource, set: &[usize]) -> String {
 }
 
 fn increment(resource: &Resource, column: usize) -> String {
-    let Column {
-        quoted, cast_type, ..
-    } = &resource.columns[column];
+    let Column { quoted, cast_type, .. } = &resource.columns[column];
     let by = resource.key.len() + 4;
     let assignment = format!("{quoted} = coalesce(t.{quoted}, 0) + ${by}::{cast_type}, ");
     changed(resource, &assignment, &[])
@@ -292,11 +242,7 @@ fn increment(resource: &Resource, column: usize) -> String {
 
 fn delete(resource: &Resource) -> String {
     let write = format!("DELETE FROM {} AS t", resource.table);
-    format!(
-        "{} RETURNING {}",
-        conditional(resource, &write, "USING actor"),
-        version(resource)
-    )
+    format!("{} RETURNING {}", conditional(resource, &write, "USING actor"), version(resource))
 }
 
 /// What an update stores in a column: the value of the body's row `r`, seen beside the row `t`.
@@ -342,11 +288,7 @@ fn current(resource: &Resource, compared: Option<&Columns>) -> String {
             } else {
                 format!("CROSS JOIN {}", record(resource, &columns.set, body))
             };
-            (
-                nothing_new(resource, columns),
-                sets(resource, columns),
-                source,
-            )
+            (nothing_new(resource, columns), sets(resource, columns), source)
         }
     };
     let version = version(resource);
@@ -393,10 +335,7 @@ pub fn document(resource: &Resource, doc: &str) -> String {
 /// What an update sets, as the row's JSON has it: spelled by PostgreSQL, with its defaults. A default
 /// that differs each time is nobody's wish and is left out.
 fn sets(resource: &Resource, columns: &Columns) -> String {
-    let set = columns
-        .set
-        .iter()
-        .map(|&i| format!("r.{}", resource.columns[i].quoted));
+    let set = columns.set.iter().map(|&i| format!("r.{}", resource.columns[i].quoted));
     let defaulted = columns
         .defaulted
         .iter()
@@ -404,10 +343,7 @@ fn sets(resource: &Resource, columns: &Columns) -> String {
         .filter(|c| !c.default_volatile)
         .map(|c| format!("{} AS {}", typed_default(c), c.quoted));
     let all: Vec<_> = set.chain(defaulted).collect();
-    format!(
-        "row_to_json((SELECT x FROM (SELECT {}) AS x))::text",
-        all.join(", ")
-    )
+    format!("row_to_json((SELECT x FROM (SELECT {}) AS x))::text", all.join(", "))
 }
 
 /// Whether an update would leave every column as it is. Compared as `jsonb`, by value: 1 is 1.0 and
@@ -415,10 +351,7 @@ fn sets(resource: &Resource, columns: &Columns) -> String {
 /// from a change and is left out.
 fn nothing_new(resource: &Resource, columns: &Columns) -> String {
     let same = |column: &Column, value: &str| {
-        format!(
-            "to_jsonb({value}) IS NOT DISTINCT FROM to_jsonb(t.{})",
-            column.quoted
-        )
+        format!("to_jsonb({value}) IS NOT DISTINCT FROM to_jsonb(t.{})", column.quoted)
     };
     let set = columns.set.iter().map(|&i| {
         let column = &resource.columns[i];
@@ -431,9 +364,5 @@ fn nothing_new(resource: &Resource, columns: &Columns) -> String {
         .filter(|c| !c.default_volatile)
         .map(|c| same(c, &typed_default(c)));
     let all: Vec<_> = set.chain(defaulted).collect();
-    if all.is_empty() {
-        "true".to_owned()
-    } else {
-        format!("({})", all.join(" AND "))
-    }
+    if all.is_empty() { "true".to_owned() } else { format!("({})", all.join(" AND ")) }
 }
