@@ -1,6 +1,8 @@
 //! What every test starts from: one PostgreSQL for the whole run, a database of its own for each
 //! test, and a real server in front of it.
 
+#![expect(unreachable_pub, reason = "shared by every module of this program")]
+
 mod database;
 mod reply;
 
@@ -9,7 +11,7 @@ use std::sync::Arc;
 use counterfoil::config::Config;
 use counterfoil::service::{self, Service};
 use reqwest::{Client, Method, RequestBuilder};
-use sqlx::{Connection as _, PgConnection};
+use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
@@ -28,15 +30,15 @@ pub struct Server {
 
 impl Server {
     /// Runs SQL in a fresh database, adopts the tables named, and serves them.
-    pub async fn start(sql: &'static str, tables: &[&str]) -> Self {
+    pub async fn start(sql: &str, tables: &[&str]) -> Self {
         Self::configured(sql, tables, "").await
     }
 
     /// As [`Self::start`], with the text of a `counterfoil.toml`.
-    pub async fn configured(sql: &'static str, tables: &[&str], config: &str) -> Self {
+    pub async fn configured(sql: &str, tables: &[&str], config: &str) -> Self {
         let database_url = database::create().await;
         let mut conn = PgConnection::connect(&database_url).await.unwrap();
-        sqlx::raw_sql(sql).execute(&mut conn).await.unwrap();
+        sqlx::raw_sql(AssertSqlSafe(sql.to_owned())).execute(&mut conn).await.unwrap();
         for table in tables {
             sqlx::query("SELECT counterfoil.adopt($1::regclass)")
                 .bind(*table)
@@ -71,14 +73,14 @@ impl Server {
     /// Runs SQL as somebody else.
     pub async fn sql(&self, sql: &str) {
         let mut conn = self.connect().await;
-        sqlx::raw_sql(sqlx::AssertSqlSafe(sql.to_owned())).execute(&mut conn).await.unwrap();
+        sqlx::raw_sql(AssertSqlSafe(sql.to_owned())).execute(&mut conn).await.unwrap();
     }
 
     /// One value that SQL gives, as text; `None` for NULL or no row.
     pub async fn value(&self, sql: &str) -> Option<String> {
         let mut conn = self.connect().await;
         let sql = format!("SELECT ({sql})::text");
-        sqlx::query_scalar(sqlx::AssertSqlSafe(sql)).fetch_one(&mut conn).await.unwrap()
+        sqlx::query_scalar(AssertSqlSafe(sql)).fetch_one(&mut conn).await.unwrap()
     }
 
     /// A request to `/api/v1{path}`.
@@ -102,6 +104,12 @@ impl Server {
     /// A PATCH of plain JSON, with `If-Match` where one is given.
     pub async fn patch(&self, path: &str, if_match: Option<&str>, body: &str) -> Reply {
         Reply::of(json(guarded(self.request(Method::PATCH, path), if_match), body)).await
+    }
+
+    /// A PATCH of this media type.
+    pub async fn patch_as(&self, media_type: &str, path: &str, body: &str) -> Reply {
+        let request = self.request(Method::PATCH, path).header("content-type", media_type);
+        Reply::of(request.body(body.to_owned())).await
     }
 
     /// A DELETE, with `If-Match` where one is given.
