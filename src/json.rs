@@ -76,7 +76,7 @@ fn invalid(error: &serde_json::Error, what: &str) -> Error {
 
 /// The nesting of a text, valid JSON or not. A scan of the bytes, so that a hostile body is refused
 /// before anything recurses over it.
-fn depth(text: &str) -> usize {
+pub fn depth(text: &str) -> usize {
     let (mut now, mut most, mut in_string, mut escaped) = (0_usize, 0, false, false);
     for byte in text.bytes() {
         match byte {

@@ -6,6 +6,9 @@ use uuid::Uuid;
 
 use crate::merge::Comparison;
 
+/// The longest `name`, in bytes, of a PostgreSQL built as it comes.
+const MOST_NAME: usize = 63;
+
 /// The kind of a column's type, domains resolved to their base.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -19,6 +22,8 @@ pub enum Kind {
     Numeric(Option<(i32, i32)>),
     /// `text`, `varchar(n)`, `char(n)`, with the longest length in characters
     Text(Option<usize>),
+    /// `name`, which PostgreSQL would cut off silently
+    Name,
     /// `uuid`
     Uuid,
     /// `date`
@@ -40,6 +45,8 @@ pub enum Kind {
     Enum(Vec<String>),
     /// An array of this kind
     Array(Box<Kind>),
+    /// `int2vector`, `oidvector`: arrays of a kind of their own, which begin at 0
+    Vector,
     /// A row type
     Composite,
     /// Anything else: written as PostgreSQL writes it in text
@@ -82,6 +89,7 @@ impl Kind {
             Self::Numeric(_) if is_number => self.check_decimal(json),
             Self::Numeric(_) => Err("a number".to_owned()),
             Self::Array(element) => check_array(element, json),
+            Self::Vector => check_array(&Self::Integer(8), json),
             Self::Composite => wanted(first == b'{', "an object"),
             _ if !is_string => Err("a text".to_owned()),
             text_like => text_like.check_text(&string()?),
@@ -95,6 +103,18 @@ impl Kind {
             Self::TimestampTz => Comparison::Instant,
             Self::Text(_) | Self::Enum(_) | Self::Uuid => Comparison::Text,
             _ => Comparison::Json,
+        }
+    }
+
+    /// The type of an array's elements, where they are JSON and may be arrays themselves.
+    pub fn json_elements(&self) -> Option<&'static str> {
+        match self {
+            Self::Array(element) => match **element {
+                Self::Json { binary: true } => Some("jsonb"),
+                Self::Json { binary: false } => Some("json"),
+                _ => None,
+            },
+            _ => None,
         }
     }
 
@@ -126,6 +146,9 @@ impl Kind {
         match self {
             Self::Text(Some(most)) if text.trim_end_matches(' ').chars().count() > *most => {
                 Err(format!("a text of at most {most} characters"))
+            }
+            Self::Name if text.len() > MOST_NAME => {
+                Err(format!("a text of at most {MOST_NAME} bytes"))
             }
             Self::Integer(size) => integer(text, *size),
             Self::Uuid if Uuid::parse_str(text).is_err() => Err("a UUID".to_owned()),

@@ -160,11 +160,10 @@ fn build_column(
     version_column: &str,
     types: &HashMap<u32, &FoundType>,
 ) -> Column {
-    let domain_not_null = types.get(&found.type_oid).is_some_and(|t| t.not_null);
     Column {
         quoted: quote_identifier(&found.name),
         kind: kind(found.type_oid, found.modifier, types),
-        not_null: found.not_null || domain_not_null,
+        not_null: found.not_null || refuses_null(found.type_oid, types),
         default_volatile: found.default.as_deref().is_some_and(is_volatile),
         managed: found.managed || found.name == version_column,
         default: found.default,
@@ -175,6 +174,14 @@ fn build_column(
         read_only: false,
         hidden: false,
     }
+}
+
+/// Whether a type is a domain that refuses NULL, or is over one that does.
+fn refuses_null(oid: u32, types: &HashMap<u32, &FoundType>) -> bool {
+    types
+        .get(&oid)
+        .filter(|found| found.class == "d")
+        .is_some_and(|found| found.not_null || refuses_null(found.base, types))
 }
 
 fn build_reference(found: FoundReference) -> Reference {
@@ -195,6 +202,9 @@ fn kind(oid: u32, modifier: i32, types: &HashMap<u32, &FoundType>) -> Kind {
         "c" => return Kind::Composite,
         _ => {}
     }
+    if found.builtin && matches!(found.name.as_str(), "int2vector" | "oidvector") {
+        return Kind::Vector;
+    }
     if found.category == "A" && found.element != 0 {
         return Kind::Array(Box::new(kind(found.element, modifier, types)));
     }
@@ -213,6 +223,7 @@ fn kind(oid: u32, modifier: i32, types: &HashMap<u32, &FoundType>) -> Kind {
         "numeric" => Kind::Numeric(declared.map(|m| (m >> 16, ((m & 0x7ff) ^ 1024) - 1024))),
         "text" => Kind::Text(None),
         "varchar" | "bpchar" => Kind::Text(declared.and_then(|m| usize::try_from(m).ok())),
+        "name" => Kind::Name,
         "uuid" => Kind::Uuid,
         "date" => Kind::Date,
         "timestamp" => Kind::Timestamp,

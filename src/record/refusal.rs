@@ -23,12 +23,21 @@ pub(super) async fn explain(
     match fault {
         Fault::Taken(constraint) => taken(conn, write, body, &constraint).await,
         Fault::Reference(constraint) => reference(conn, write, &constraint).await,
+        Fault::Null(constraint) if constraint.column.is_empty() => {
+            // A domain inside an array or a composite.
+            invalid_value(conn, write, body).await
+        }
         Fault::Null(constraint) => Ok(null(body, &write.resource, &constraint)),
         Fault::Check(constraint) => check(conn, write, body, &constraint).await,
         Fault::Value => invalid_value(conn, write, body).await,
         Fault::Forbidden => {
             Ok(Error::new(Code::NotAllowed, "The service may not write this record"))
         }
+        // A text that is to name something, and names nothing: `regclass`.
+        Fault::Drifted | Fault::Mismatch => match invalid_field(conn, write, body).await? {
+            Some(field) => Ok(unfit(&write.resource, &field)),
+            None => Err(fault),
+        },
         other => Err(other),
     }
 }
@@ -246,10 +255,7 @@ async fn invalid_value(
     body: Option<&Assignments>,
 ) -> Result<Error, Fault> {
     if let Some(field) = invalid_field(conn, write, body).await? {
-        let column = write.resource.columns.iter().find(|c| c.name == field);
-        let wanted = column.map_or("its type", |c| c.sql_type.as_str());
-        let message = format!("{field} holds a value that {wanted} cannot take");
-        return Ok(Error::field(Code::InvalidValue, &field, message));
+        return Ok(unfit(&write.resource, &field));
     }
     if let Some(key) = &write.key
         && !key_is_valid(conn, &write.resource, &key.parts).await?
@@ -262,6 +268,12 @@ async fn invalid_value(
         return Ok(Error::field(Code::InvalidValue, name, message));
     }
     Ok(Error::new(Code::InvalidValue, "A value computed from the record cannot be stored"))
+}
+
+fn unfit(resource: &Resource, field: &str) -> Error {
+    let wanted = resource.column(field).map_or("its type", |c| c.sql_type.as_str());
+    let message = format!("{field} holds a value that {wanted} cannot take");
+    Error::field(Code::InvalidValue, field, message)
 }
 
 /// The first column of the body whose value its type refuses, as PostgreSQL judges it.

@@ -132,9 +132,17 @@ fn record(resource: &Resource, set: &[usize], parameter: usize) -> String {
     let columns: Vec<_> = set
         .iter()
         .map(|&i| &resource.columns[i])
-        .map(|c| format!("{} {}", c.quoted, c.sql_type))
+        .map(|c| format!("{} {}", c.quoted, expanded_type(c)))
         .collect();
     format!("json_to_record(${parameter}::json) AS r({})", columns.join(", "))
+}
+
+/// The type that a column of a body is read as.
+fn expanded_type(column: &Column) -> &str {
+    // PostgreSQL takes an array inside an array for a further dimension, but the elements of this
+    // one may be arrays themselves; and it makes vectors of arrays that it cannot read again.
+    let as_json = column.kind.json_elements().is_some() || column.kind == Kind::Vector;
+    if as_json { "json" } else { &column.sql_type }
 }
 
 /// Names the actor to the change log, for this statement only. It rides along in the statement, so
@@ -177,7 +185,23 @@ fn insert(resource: &Resource, set: &[usize]) -> String {
 fn inserted(column: &Column) -> String {
     match column.kind {
         Kind::Json { .. } if column.not_null => format!("coalesce(r.{}, 'null')", column.quoted),
-        _ => format!("r.{}", column.quoted),
+        _ => value(column),
+    }
+}
+
+/// The value of the body's row `r`.
+fn value(column: &Column) -> String {
+    let Column { quoted, sql_type, .. } = column;
+    if column.kind == Kind::Vector {
+        return format!("translate(r.{quoted}::text, '[\",]', '   ')::{sql_type}");
+    }
+    match column.kind.json_elements() {
+        Some(element) => format!(
+            "CASE WHEN r.{quoted} IS NOT NULL THEN ARRAY(SELECT nullif(e.value::text, 'null')::{element} \
+             FROM json_array_elements(r.{quoted}) WITH ORDINALITY AS e(value, place) \
+             ORDER BY e.place)::{sql_type} END"
+        ),
+        None => format!("r.{quoted}"),
     }
 }
 
@@ -266,14 +290,37 @@ fn assigned(column: &Column, merged: bool) -> String {
             } else {
                 format!("CASE WHEN {name}_typeof(t.{quoted}) = 'null' THEN t.{quoted} END")
             };
-            format!("coalesce(r.{quoted}, {null})")
+            let value = format!("coalesce(r.{quoted}, {null})");
+            // `json` keeps the spelling it was written in, and so do we.
+            if *binary { value } else { kept(column, &value, &same_json(quoted)) }
         }
-        Kind::Array(_) => format!(
-            "CASE WHEN to_json(r.{quoted})::text = to_json(t.{quoted})::text \
-             THEN t.{quoted} ELSE r.{quoted} END"
-        ),
-        _ => format!("r.{quoted}"),
+        Kind::Array(_) | Kind::Composite => {
+            let new = if column.kind.json_elements().is_some() {
+                format!("r.{quoted}::text")
+            } else {
+                format!("to_json(r.{quoted})::text")
+            };
+            kept(column, &value(column), &format!("{new} = to_json(t.{quoted})::text"))
+        }
+        _ => value(column),
     }
+}
+
+/// The row's own value where the body says the same, else `value`.
+fn kept(Column { quoted, .. }: &Column, value: &str, same: &str) -> String {
+    format!("CASE WHEN {same} THEN t.{quoted} ELSE {value} END")
+}
+
+/// Whether a `json` of the body is that of the row, but for what JSON does not keep: space around
+/// it, and how a text that stands alone is escaped.
+fn same_json(quoted: &str) -> String {
+    let trimmed = |row| format!("btrim({row}.{quoted}::text, E' \\t\\n\\r')");
+    format!(
+        "({} = {} OR json_typeof(r.{quoted}) = 'string' AND json_typeof(t.{quoted}) = 'string' \
+         AND r.{quoted} #>> '{{}}' = t.{quoted} #>> '{{}}')",
+        trimmed("r"),
+        trimmed("t")
+    )
 }
 
 /// Parameters: the key's parts, the client's version, and with `compared` the body.
@@ -351,7 +398,13 @@ fn sets(resource: &Resource, columns: &Columns) -> String {
 /// from a change and is left out.
 fn nothing_new(resource: &Resource, columns: &Columns) -> String {
     let same = |column: &Column, value: &str| {
-        format!("to_jsonb({value}) IS NOT DISTINCT FROM to_jsonb(t.{})", column.quoted)
+        // Not all that `json` holds fits into `jsonb`: 1e1000000.
+        let compared = match column.kind {
+            Kind::Json { binary: false } => |value: &str| format!("({value})::text"),
+            _ => |value: &str| format!("to_jsonb({value})"),
+        };
+        let current = format!("t.{}", column.quoted);
+        format!("{} IS NOT DISTINCT FROM {}", compared(value), compared(&current))
     };
     let set = columns.set.iter().map(|&i| {
         let column = &resource.columns[i];

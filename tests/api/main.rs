@@ -11,4 +11,5 @@ mod support;
 
 mod interleavings;
 mod retention;
+mod values;
 mod walkthrough;
