@@ -112,6 +112,19 @@ impl Precondition {
     }
 }
 
+/// Whether an `If-None-Match` over these lines names the tag with this text between its quotes, in
+/// the weak comparison (RFC 9110 §13.1.2). For answers that are no rows.
+///
+/// # Errors
+/// As [`Precondition::from_headers`].
+pub fn if_none_match_names<'a>(
+    lines: impl Iterator<Item = &'a [u8]>,
+    opaque: &str,
+) -> Result<bool, Error> {
+    let list = read_list("If-None-Match", lines)?;
+    Ok(list.is_some_and(|list| list.any || list.tags.iter().any(|tag| tag.opaque == opaque)))
+}
+
 fn versions(condition: Option<&Condition>) -> Option<Vec<i32>> {
     match condition {
         Some(Condition::Versions(versions)) => Some(versions.iter().map(|v| v.0).collect()),
@@ -124,6 +137,19 @@ fn parse<'a>(
     lines: impl Iterator<Item = &'a [u8]>,
     strict: bool,
 ) -> Result<Option<Condition>, Error> {
+    Ok(read_list(header, lines)?.map(|list| {
+        if list.any {
+            return Condition::Any;
+        }
+        Condition::Versions(list.tags.iter().filter_map(|tag| tag.read(strict)).collect())
+    }))
+}
+
+/// The tags of a header; `None` where it is absent.
+fn read_list<'a>(
+    header: &'static str,
+    lines: impl Iterator<Item = &'a [u8]>,
+) -> Result<Option<TagList<'a>>, Error> {
     let malformed = |why: &str| {
         Error::new(Code::InvalidIfMatch, format!("{header} cannot be read: {why}"))
             .detail("header", header)
@@ -139,14 +165,11 @@ fn parse<'a>(
     if !present {
         return Ok(None);
     }
-    match list {
-        TagList { any: true, tags } if tags.is_empty() => Ok(Some(Condition::Any)),
-        TagList { any: true, .. } => Err(malformed("\"*\" stands in a list")),
-        TagList { tags, .. } if tags.is_empty() => Err(malformed("it is empty")),
+    match &list {
+        TagList { any: true, tags } if !tags.is_empty() => Err(malformed("\"*\" stands in a list")),
+        TagList { any: false, tags } if tags.is_empty() => Err(malformed("it is empty")),
         TagList { tags, .. } if tags.len() > MOST_TAGS => Err(malformed("it names too many tags")),
-        TagList { tags, .. } => {
-            Ok(Some(Condition::Versions(tags.iter().filter_map(|tag| tag.read(strict)).collect())))
-        }
+        _ => Ok(Some(list)),
     }
 }
 

@@ -79,6 +79,7 @@ pub async fn start(database_url: &str, config: Config) -> Result<Service, StartE
         catalog: Arc::new(ArcSwap::from_pointee(catalog)),
         refresh: Arc::new(Notify::new()),
         limits: Limits::default(),
+        openapi: http::openapi::serve::Cache::default(),
     };
     let (db, catalog, refresh) = (app.db.clone(), app.catalog.clone(), app.refresh.clone());
     let router = http::router(app.clone(), &config.server.cors_origins);

@@ -54,6 +54,20 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// A JSON number in the spelling that the column takes. To JSON, and to many of its writers,
+    /// 7.0 is the whole number 7; to PostgreSQL it is none.
+    pub fn spelled(&self, value: Box<RawValue>) -> Box<RawValue> {
+        let whole = match (self, value.get().split_once('.')) {
+            (Self::Integer(_), Some((whole, zeros)))
+                if !whole.starts_with('"') && zeros.bytes().all(|b| b == b'0') =>
+            {
+                RawValue::from_string(whole.to_owned()).ok()
+            }
+            _ => None,
+        };
+        whole.unwrap_or(value)
+    }
+
     /// Checks a JSON value other than `null`.
     ///
     /// # Errors
@@ -231,6 +245,17 @@ mod tests {
 
     fn check(kind: &Kind, json: &str) -> bool {
         kind.check(&RawValue::from_string(json.to_owned()).unwrap()).is_ok()
+    }
+
+    #[test]
+    fn a_whole_number_may_be_written_with_a_fraction_of_nothing() {
+        let spelled = |kind: Kind, json: &str| {
+            kind.spelled(RawValue::from_string(json.to_owned()).unwrap()).get().to_owned()
+        };
+        assert_eq!(spelled(Kind::Integer(4), "-7.00"), "-7");
+        assert_eq!(spelled(Kind::Integer(4), "7.01"), "7.01");
+        assert_eq!(spelled(Kind::Integer(4), "\"7.0\""), "\"7.0\"");
+        assert_eq!(spelled(Kind::Numeric(None), "7.0"), "7.0");
     }
 
     #[test]

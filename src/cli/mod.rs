@@ -52,6 +52,8 @@ enum Verb {
     Check,
     /// Check the invariants of versions and change log; status 1 where one is broken
     Audit,
+    /// Print the OpenAPI description of the adopted tables
+    Openapi(OpenapiArgs),
     /// Ask a running server whether it is alive; for container health checks
     Health(HealthArgs),
 }
@@ -101,6 +103,19 @@ struct ReleaseArgs {
     /// Drop the version column too, where the adoption added it
     #[arg(long)]
     drop_version: bool,
+}
+
+#[derive(Args, Debug)]
+struct OpenapiArgs {
+    /// The form of the description
+    #[arg(long, default_value = "yaml")]
+    format: OpenapiFormat,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum OpenapiFormat {
+    Yaml,
+    Json,
 }
 
 #[derive(Args, Debug)]
@@ -155,6 +170,7 @@ async fn dispatch(cli: Cli) -> Result<(), Failure> {
         Verb::Release(args) => verbs::release(&database()?, &args).await,
         Verb::Check => verbs::check(&database()?, config.as_deref()).await,
         Verb::Audit => verbs::audit(&database()?).await,
+        Verb::Openapi(args) => verbs::openapi(&database()?, config.as_deref(), &args).await,
         Verb::Health(args) => verbs::health(args.listen).await,
     }
 }

@@ -9,10 +9,11 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 use crate::catalog::store;
-use crate::cli::{AdoptArgs, Failure, ReleaseArgs, say, serve};
+use crate::cli::{AdoptArgs, Failure, OpenapiArgs, OpenapiFormat, ReleaseArgs, say, serve};
 use crate::db::connect;
 use crate::db::fault::Fault;
 use crate::db::migrate as migrations;
+use crate::http::openapi;
 
 /// How often adoption tries for the table's lock before it gives up.
 const LOCK_TRIES: usize = 10;
@@ -73,6 +74,22 @@ pub(super) async fn check(database_url: &str, config: Option<&Path>) -> Result<(
         say(&format!("{}  {}", resource.name, resource.table));
     }
     say("the configuration fits the database");
+    Ok(())
+}
+
+pub(super) async fn openapi(
+    database_url: &str,
+    config: Option<&Path>,
+    args: &OpenapiArgs,
+) -> Result<(), Failure> {
+    let config = serve::read_config(config)?;
+    let service = serve::start(database_url, config).await?;
+    let document = openapi::document(&service.app.catalog.load());
+    let text = match args.format {
+        OpenapiFormat::Yaml => openapi::to_yaml(&document).map_err(Failure::new)?,
+        OpenapiFormat::Json => format!("{document:#}\n"),
+    };
+    say(text.trim_end());
     Ok(())
 }
 

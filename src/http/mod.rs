@@ -1,8 +1,10 @@
 //! HTTP: the routes, and what every request and answer has in common.
 
 mod cors;
+pub mod docs;
 pub mod envelope;
 pub mod health;
+pub mod openapi;
 pub mod request;
 pub mod server;
 
@@ -30,6 +32,8 @@ pub struct App {
     pub refresh: Arc<tokio::sync::Notify>,
     /// The limits on what a stranger may send.
     pub limits: Limits,
+    /// The description of the resources, as it was last written.
+    pub openapi: openapi::serve::Cache,
 }
 
 /// Limits on what a stranger may send.
@@ -51,6 +55,10 @@ pub fn router(app: App, cors_origins: &[String]) -> Router {
     Router::new()
         .route("/healthz", get(health::alive))
         .route("/readyz", get(health::ready))
+        .route("/openapi.json", get(openapi::serve::openapi))
+        .route("/docs", get(docs::redirect))
+        .route("/docs/", get(docs::index))
+        .route("/docs/{file}", get(docs::asset))
         .route("/api/v1/{resource}", get(records::list).post(records::create))
         .route(
             "/api/v1/{resource}/{id}",

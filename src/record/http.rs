@@ -270,8 +270,10 @@ fn read_increment(resource: &Resource, bytes: &Bytes) -> Result<Increment, Error
     if !counts || !column.writable() || resource.key.contains(&place) {
         return Err(invalid(&field, format!("{field} is not a number that can be raised")));
     }
-    let number = serde_json::value::RawValue::from_string(by.clone())
+    let number = serde_json::value::RawValue::from_string(by)
         .map_err(|_| invalid("by", "by must be a number".to_owned()))?;
+    let number = column.kind.spelled(number);
+    let by = number.get().to_owned();
     if !by.starts_with(|c: char| c == '-' || c.is_ascii_digit()) {
         return Err(invalid("by", "by must be a number".to_owned()));
     }

@@ -205,7 +205,13 @@ async fn settle(
 ) -> Result<Option<Outcome>, Fault> {
     match result {
         Ok(Some(row)) => applied(row).map(Some),
-        Ok(None) => explain(conn, write, body).await,
+        Ok(None) => match explain(conn, write, body).await {
+            // What cannot even be compared with the row is not what the row holds already.
+            Err(Fault::Value | Fault::Check(_) | Fault::Null(_)) if body.is_some() => {
+                explain(conn, write, None).await
+            }
+            explained => explained,
+        },
         Err(fault) => {
             let error = refusal::explain(conn, write, body, fault).await?;
             if error.code() == Code::InvalidId {
