@@ -115,7 +115,7 @@ impl Kind {
         match self {
             Self::Integer(_) | Self::Float | Self::Numeric(_) => Comparison::Number,
             Self::TimestampTz => Comparison::Instant,
-            Self::Text(_) | Self::Enum(_) | Self::Uuid => Comparison::Text,
+            Self::Text(_) | Self::Name | Self::Enum(_) | Self::Uuid => Comparison::Text,
             _ => Comparison::Json,
         }
     }
@@ -232,7 +232,9 @@ fn check_array(element: &Kind, json: &str) -> Result<(), String> {
                 check_array(element, value.get())?;
             }
             _ => {
-                element.check(value).map_err(|wanted| format!("an array, each element {wanted}"))?
+                element
+                    .check(value)
+                    .map_err(|wanted| format!("an array, each element {wanted}"))?;
             }
         }
     }

@@ -95,7 +95,7 @@ fn shared_name(kind: &Kind) -> Option<&'static str> {
         }
         Kind::Json { binary: false } => "FilterJson",
         Kind::Json { binary: true } => "FilterJsonb",
-        Kind::Array(_) | Kind::Composite | Kind::Other => "FilterOther",
+        Kind::Array(_) | Kind::Vector | Kind::Composite | Kind::Name | Kind::Other => "FilterOther",
     })
 }
 

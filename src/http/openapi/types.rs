@@ -49,6 +49,8 @@ fn of(kind: &Kind, column: &Column, way: Way) -> Value {
         }),
         Kind::Enum(labels) => json!({ "type": "string", "enum": labels }),
         Kind::Array(element) => array(&or_null(of(element, column, way))),
+        Kind::Name => json!({ "type": "string", "maxLength": 63 }),
+        Kind::Vector => json!({ "type": "array", "items": { "type": "integer" } }),
         Kind::Composite => json!({ "type": "object", "description": "A row type" }),
         Kind::Other => other(column, way),
     }
