@@ -3,6 +3,7 @@
 mod cors;
 pub mod docs;
 pub mod envelope;
+mod failure;
 pub mod health;
 pub mod openapi;
 pub mod request;
