@@ -28,6 +28,8 @@ create table counterfoil.change (
     doc json not null,
     "by" text not null,
     origin text,
+    -- The two versions that a merge was made of; said by the statement that writes it.
+    merged_from integer[] default nullif(current_setting('counterfoil.merged_from', true), '')::integer[],
     xid xid8 not null default pg_current_xact_id(),
     -- Each session draws 32 numbers at a time: order matters only within a transaction.
     seq bigint not null generated always as identity (cache 32),
@@ -61,7 +63,7 @@ $fn$;
 -- this insert waited for it (try again: the guard will then see the tombstone), or this very transaction logged
 -- ahead, from a trigger that wrote the row again before the statement ended.
 create function counterfoil.settle(relation regclass, res text, rec text, ver integer, op text, doc json) returns text
-language plpgsql set search_path = pg_catalog, pg_temp set enable_seqscan = off as $fn$
+language plpgsql set search_path = pg_catalog, pg_temp set enable_seqscan = off set jit = off as $fn$
 declare
     newest record;
     same_key text;
@@ -154,6 +156,8 @@ declare
     log text := counterfoil.part_name('log_', resource);
     moved text := counterfoil.part_name('move_', resource);
     v text := quote_ident(version_column);
+    -- Plans are kept for the session. One made while the log was small, or for a bulk statement, must still suit a
+    -- single row and a large log: no sequential scan, and no JIT.
     pinned text := 'set search_path = pg_catalog, pg_temp set enable_seqscan = off';
     -- What a row looks like as text must not depend on the session that writes it. All of these together cost
     -- about 1 microsecond a call, and a column added later may need any of them, so the log pins them always.
@@ -176,7 +180,7 @@ begin
     if exists (select from pg_attribute a where a.attrelid = relation and a.atttypid in ('money'::regtype, 'money[]'::regtype)) then
         money := ' set lc_monetary = ''C''';
     end if;
-    log_settings := pinned || styles || money;
+    log_settings := pinned || ' set jit = off' || styles || money;
     -- enum and text keys and the like need no styles; whatever is not known to be plain gets them.
     select pinned || case when bool_and(t.typtype = 'e' or a.atttypid = any ('{int2,int4,int8,text,varchar,bpchar,uuid,bool,numeric,name,oid,char}'::regtype[]))
                           then '' else styles || money end,
@@ -219,7 +223,9 @@ begin
                   name, guard_settings, body);
     return next;
 
+    -- The table may have columns called like these variables.
     setup := $b$
+#variable_conflict use_variable
 declare
     who text := coalesce(nullif(current_setting('counterfoil.actor', true), ''), nullif(current_setting('role'), 'none'), session_user);
     actors jsonb := nullif(current_setting('counterfoil.actors', true), '');
@@ -796,13 +802,16 @@ end $fn$;
 -- rows and the sum of their xmin. That cannot repeat: a new row has a higher xmin than any row it could replace.
 -- PL/pgSQL because its plans are kept: a server asks every second.
 create function counterfoil.fingerprint() returns text
-language plpgsql stable set search_path = pg_catalog, pg_temp as $fn$
+language plpgsql stable
+set search_path = pg_catalog, pg_temp set enable_seqscan = off set jit = off as $fn$
 declare
     rels oid[];
     types oid[];
+    schemas oid[];
     answer text;
 begin
     select array_agg(r.relation::oid) into rels from counterfoil.resource r;
+    select array_agg(distinct c.relnamespace) into schemas from pg_class c where c.oid = any (rels);
     select array_agg(r.oid) into types from (
         with recursive t(oid) as (
             select distinct a.atttypid from pg_attribute a where a.attrelid = any (rels) and a.attnum > 0 and not a.attisdropped
@@ -818,8 +827,7 @@ begin
         union all
         select count(*) || ':' || coalesce(sum(xmin::text::bigint), 0) from pg_class where oid = any (rels)
         union all
-        select count(*) || ':' || coalesce(sum(n.xmin::text::bigint), 0) from pg_namespace n
-        where n.oid in (select c.relnamespace from pg_class c where c.oid = any (rels))
+        select count(*) || ':' || coalesce(sum(xmin::text::bigint), 0) from pg_namespace where oid = any (schemas)
         union all
         select count(*) || ':' || coalesce(sum(xmin::text::bigint), 0) from pg_attribute where attrelid = any (rels) and attnum > 0
         union all

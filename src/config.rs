@@ -7,7 +7,8 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use crate::catalog::{Catalog, Resource, Settings, quote_identifier};
+use crate::catalog::{Catalog, Resource, Retention, Settings, quote_identifier};
+use crate::merge::Rules;
 
 /// The whole file.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -47,6 +48,10 @@ pub struct ResourceConfig {
     pub strict_etags: bool,
     /// The status of a write conflict, 409 or 412.
     pub conflict_status: Option<u16>,
+    /// How fields merge.
+    pub merge: Rules,
+    /// How much history to keep.
+    pub keep_history: Option<Retention>,
 }
 
 /// Why the configuration cannot be used.
@@ -119,7 +124,10 @@ impl ResourceConfig {
         if let Some(table) = &self.table
             && !names_table(table, &resource.table)
         {
-            problem("table", format!("{table} is not the adopted table, which is {}", resource.table));
+            problem(
+                "table",
+                format!("{table} is not the adopted table, which is {}", resource.table),
+            );
         }
         for (option, columns) in [("read_only", &self.read_only), ("hidden", &self.hidden)] {
             for column in columns {
@@ -141,11 +149,21 @@ impl ResourceConfig {
         if !matches!(conflict_status, 409 | 412) {
             problem("conflict_status", format!("{conflict_status} is neither 409 nor 412"));
         }
+        if self.keep_history.is_some_and(|keep| keep.days.or(keep.versions).is_none_or(|n| n < 1)) {
+            problem("keep_history", "wants days or versions, at least 1".to_owned());
+        }
+        let known = resource.readable().map(|c| c.name.as_str());
+        if let Err(error) = self.merge.validate(known) {
+            problems.push(format!("[resource.{name}] {error}"));
+        }
         resource.settings = Settings {
             conflict_status,
             require_if_match: self.require_if_match,
             strict_etags: self.strict_etags,
+            merge: self.merge.clone(),
+            retention: self.keep_history,
         };
+        resource.describe_fields();
     }
 }
 

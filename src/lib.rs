@@ -5,6 +5,7 @@
 //! The map, in reading order:
 //! - [`version`] and [`precondition`]: from the header `If-Match` to the predicate.
 //! - [`record`]: the compare-and-set, and what becomes of a write that misses.
+//! - [`merge`]: three-way merge of rows, field by field.
 //! - [`catalog`]: what PostgreSQL says the tables are.
 //! - [`db`]: connections, migrations, and what the database's errors mean.
 //! - [`http`]: routes, envelope, the accept loop.
@@ -18,6 +19,7 @@ pub mod db;
 pub mod error;
 pub mod http;
 pub mod json;
+pub mod merge;
 pub mod postgres;
 pub mod precondition;
 pub mod record;

@@ -112,6 +112,19 @@ impl Precondition {
     }
 }
 
+/// Whether an `If-None-Match` over these lines names the tag with this text between its quotes, in
+/// the weak comparison (RFC 9110 §13.1.2). For answers that are no rows.
+///
+/// # Errors
+/// As [`Precondition::from_headers`].
+pub fn if_none_match_names<'a>(
+    lines: impl Iterator<Item = &'a [u8]>,
+    opaque: &str,
+) -> Result<bool, Error> {
+    let list = read_list("If-None-Match", lines)?;
+    Ok(list.is_some_and(|list| list.any || list.tags.iter().any(|tag| tag.opaque == opaque)))
+}
+
 fn versions(condition: Option<&Condition>) -> Option<Vec<i32>> {
     match condition {
         Some(Condition::Versions(versions)) => Some(versions.iter().map(|v| v.0).collect()),
@@ -124,6 +137,19 @@ fn parse<'a>(
     lines: impl Iterator<Item = &'a [u8]>,
     strict: bool,
 ) -> Result<Option<Condition>, Error> {
+    Ok(read_list(header, lines)?.map(|list| {
+        if list.any {
+            return Condition::Any;
+        }
+        Condition::Versions(list.tags.iter().filter_map(|tag| tag.read(strict)).collect())
+    }))
+}
+
+/// The tags of a header; `None` where it is absent.
+fn read_list<'a>(
+    header: &'static str,
+    lines: impl Iterator<Item = &'a [u8]>,
+) -> Result<Option<TagList<'a>>, Error> {
     let malformed = |why: &str| {
         Error::new(Code::InvalidIfMatch, format!("{header} cannot be read: {why}"))
             .detail("header", header)
@@ -132,20 +158,18 @@ fn parse<'a>(
     let mut present = false;
     for line in lines {
         present = true;
-        let text = std::str::from_utf8(line).map_err(|_| malformed("it holds bytes that are no text"))?;
+        let text =
+            std::str::from_utf8(line).map_err(|_| malformed("it holds bytes that are no text"))?;
         list.read_line(text).map_err(malformed)?;
     }
     if !present {
         return Ok(None);
     }
-    match list {
-        TagList { any: true, tags } if tags.is_empty() => Ok(Some(Condition::Any)),
-        TagList { any: true, .. } => Err(malformed("\"*\" stands in a list")),
-        TagList { tags, .. } if tags.is_empty() => Err(malformed("it is empty")),
+    match &list {
+        TagList { any: true, tags } if !tags.is_empty() => Err(malformed("\"*\" stands in a list")),
+        TagList { any: false, tags } if tags.is_empty() => Err(malformed("it is empty")),
         TagList { tags, .. } if tags.len() > MOST_TAGS => Err(malformed("it names too many tags")),
-        TagList { tags, .. } => {
-            Ok(Some(Condition::Versions(tags.iter().filter_map(|tag| tag.read(strict)).collect())))
-        }
+        _ => Ok(Some(list)),
     }
 }
 
@@ -207,31 +231,31 @@ mod tests {
         parse("If-Match", lines.iter().copied(), false).map_err(|e| e.message().to_owned())
     }
 
-    fn of(versions: &[i32]) -> Option<Condition> {
-        Some(Condition::Versions(versions.iter().copied().map(Version).collect()))
+    fn of(versions: &[i32]) -> Condition {
+        Condition::Versions(versions.iter().copied().map(Version).collect())
     }
 
     #[test]
     fn headers_are_read_as_the_contract_has_it() {
         let cases: &[(&[&[u8]], Option<Condition>)] = &[
             (&[], None),
-            (&[b"\"7\""], of(&[7])),
-            (&[b"\"6\", \"7\""], of(&[6, 7])),
-            (&[b"\"6\"", b"\"7\",\"8\""], of(&[6, 7, 8])),
-            (&[b",, \"6\" ,,\"7\" ,"], of(&[6, 7])),
+            (&[b"\"7\""], Some(of(&[7]))),
+            (&[b"\"6\", \"7\""], Some(of(&[6, 7]))),
+            (&[b"\"6\"", b"\"7\",\"8\""], Some(of(&[6, 7, 8]))),
+            (&[b",, \"6\" ,,\"7\" ,"], Some(of(&[6, 7]))),
             (&[b"*"], Some(Condition::Any)),
             (&[b" * "], Some(Condition::Any)),
-            (&[b"W/\"7\""], of(&[7])),
-            (&[b"\"7-gzip\""], of(&[7])),
-            (&[b"7"], of(&[7])),
-            (&[b"6, \"7\""], of(&[6, 7])),
-            (&[b"\"abc\""], of(&[])),
-            (&[b"\"007\""], of(&[])),
-            (&[b"007"], of(&[])),
-            (&[b"\"\""], of(&[])),
-            (&[b"\"a,b\", \"7\""], of(&[7])),
-            (&[b"\"99999999999999999999\""], of(&[])),
-            (&["\"\u{fc}\"".as_bytes()], of(&[])),
+            (&[b"W/\"7\""], Some(of(&[7]))),
+            (&[b"\"7-gzip\""], Some(of(&[7]))),
+            (&[b"7"], Some(of(&[7]))),
+            (&[b"6, \"7\""], Some(of(&[6, 7]))),
+            (&[b"\"abc\""], Some(of(&[]))),
+            (&[b"\"007\""], Some(of(&[]))),
+            (&[b"007"], Some(of(&[]))),
+            (&[b"\"\""], Some(of(&[]))),
+            (&[b"\"a,b\", \"7\""], Some(of(&[7]))),
+            (&[b"\"99999999999999999999\""], Some(of(&[]))),
+            (&["\"\u{fc}\"".as_bytes()], Some(of(&[]))),
         ];
         for (lines, expected) in cases {
             assert_eq!(read(lines).as_ref(), Ok(expected), "{lines:?}");
@@ -270,10 +294,10 @@ mod tests {
 
     #[test]
     fn if_match_is_judged_before_if_none_match() {
-        let both = Precondition { if_match: of(&[7]), if_none_match: of(&[8]) };
+        let both = Precondition { if_match: Some(of(&[7])), if_none_match: Some(of(&[8])) };
         assert_eq!(both.standing(Version(8)), Standing::Stale);
         assert_eq!(both.standing(Version(7)), Standing::Holds);
-        let none = Precondition { if_match: None, if_none_match: of(&[8]) };
+        let none = Precondition { if_match: None, if_none_match: Some(of(&[8])) };
         assert_eq!(none.standing(Version(8)), Standing::Unwanted);
     }
 }

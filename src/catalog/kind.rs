@@ -4,6 +4,11 @@
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
+use crate::merge::Comparison;
+
+/// The longest `name`, in bytes, of a PostgreSQL built as it comes.
+const MOST_NAME: usize = 63;
+
 /// The kind of a column's type, domains resolved to their base.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -17,6 +22,8 @@ pub enum Kind {
     Numeric(Option<(i32, i32)>),
     /// `text`, `varchar(n)`, `char(n)`, with the longest length in characters
     Text(Option<usize>),
+    /// `name`, which PostgreSQL would cut off silently
+    Name,
     /// `uuid`
     Uuid,
     /// `date`
@@ -38,6 +45,8 @@ pub enum Kind {
     Enum(Vec<String>),
     /// An array of this kind
     Array(Box<Kind>),
+    /// `int2vector`, `oidvector`: arrays of a kind of their own, which begin at 0
+    Vector,
     /// A row type
     Composite,
     /// Anything else: written as PostgreSQL writes it in text
@@ -45,6 +54,20 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// A JSON number in the spelling that the column takes. To JSON, and to many of its writers,
+    /// 7.0 is the whole number 7; to PostgreSQL it is none.
+    pub fn spelled(&self, value: Box<RawValue>) -> Box<RawValue> {
+        let whole = match (self, value.get().split_once('.')) {
+            (Self::Integer(_), Some((whole, zeros)))
+                if !whole.starts_with('"') && zeros.bytes().all(|b| b == b'0') =>
+            {
+                RawValue::from_string(whole.to_owned()).ok()
+            }
+            _ => None,
+        };
+        whole.unwrap_or(value)
+    }
+
     /// Checks a JSON value other than `null`.
     ///
     /// # Errors
@@ -66,7 +89,10 @@ impl Kind {
             Self::Float if is_string => {
                 let text = string()?;
                 let special = matches!(text.as_str(), "NaN" | "Infinity" | "-Infinity");
-                wanted(special || is_decimal(&text), "a number, \"NaN\", \"Infinity\" or \"-Infinity\"")
+                wanted(
+                    special || is_decimal(&text),
+                    "a number, \"NaN\", \"Infinity\" or \"-Infinity\"",
+                )
             }
             Self::Numeric(_) if is_string => {
                 let text = string()?;
@@ -77,9 +103,32 @@ impl Kind {
             Self::Numeric(_) if is_number => self.check_decimal(json),
             Self::Numeric(_) => Err("a number".to_owned()),
             Self::Array(element) => check_array(element, json),
+            Self::Vector => check_array(&Self::Integer(8), json),
             Self::Composite => wanted(first == b'{', "an object"),
             _ if !is_string => Err("a text".to_owned()),
             text_like => text_like.check_text(&string()?),
+        }
+    }
+
+    /// How values of this kind are compared when rows are merged.
+    pub fn comparison(&self) -> Comparison {
+        match self {
+            Self::Integer(_) | Self::Float | Self::Numeric(_) => Comparison::Number,
+            Self::TimestampTz => Comparison::Instant,
+            Self::Text(_) | Self::Name | Self::Enum(_) | Self::Uuid => Comparison::Text,
+            _ => Comparison::Json,
+        }
+    }
+
+    /// The type of an array's elements, where they are JSON and may be arrays themselves.
+    pub fn json_elements(&self) -> Option<&'static str> {
+        match self {
+            Self::Array(element) => match **element {
+                Self::Json { binary: true } => Some("jsonb"),
+                Self::Json { binary: false } => Some("json"),
+                _ => None,
+            },
+            _ => None,
         }
     }
 
@@ -87,13 +136,18 @@ impl Kind {
         if !is_decimal(text) {
             return Err("a number".to_owned());
         }
-        let Self::Numeric(Some((precision, scale))) = self else { return Ok(()) };
+        let Self::Numeric(Some((precision, scale))) = self else {
+            return Ok(());
+        };
         // Written with an exponent it is left to PostgreSQL.
         let whole = text.trim_start_matches(['-', '+', '0']);
         let digits = whole.bytes().take_while(u8::is_ascii_digit).count();
         let plain = !text.contains(['e', 'E']);
         if plain && digits > usize::try_from(precision - scale).unwrap_or(0) {
-            return Err(format!("a number of at most {} digits before the point", precision - scale));
+            return Err(format!(
+                "a number of at most {} digits before the point",
+                precision - scale
+            ));
         }
         Ok(())
     }
@@ -106,6 +160,9 @@ impl Kind {
         match self {
             Self::Text(Some(most)) if text.trim_end_matches(' ').chars().count() > *most => {
                 Err(format!("a text of at most {most} characters"))
+            }
+            Self::Name if text.len() > MOST_NAME => {
+                Err(format!("a text of at most {MOST_NAME} bytes"))
             }
             Self::Integer(size) => integer(text, *size),
             Self::Uuid if Uuid::parse_str(text).is_err() => Err("a UUID".to_owned()),
@@ -145,7 +202,9 @@ fn integer(text: &str, size: u8) -> Result<(), String> {
 fn is_decimal(text: &str) -> bool {
     let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
     let (mantissa, exponent) = match unsigned.split_once(['e', 'E']) {
-        Some((mantissa, exponent)) => (mantissa, exponent.strip_prefix(['-', '+']).unwrap_or(exponent)),
+        Some((mantissa, exponent)) => {
+            (mantissa, exponent.strip_prefix(['-', '+']).unwrap_or(exponent))
+        }
         None => (unsigned, "0"),
     };
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, "0"));
@@ -165,13 +224,18 @@ fn is_hex_bytes(text: &str) -> bool {
 
 /// Arrays may be nested: PostgreSQL's array types do not say how many dimensions they have.
 fn check_array(element: &Kind, json: &str) -> Result<(), String> {
-    let elements: Vec<&RawValue> =
-        serde_json::from_str(json).map_err(|_| "an array".to_owned())?;
+    let elements: Vec<&RawValue> = serde_json::from_str(json).map_err(|_| "an array".to_owned())?;
     for value in elements {
         match value.get().as_bytes().first() {
             Some(b'n') => {}
-            Some(b'[') if !matches!(element, Kind::Json { .. }) => check_array(element, value.get())?,
-            _ => element.check(value).map_err(|wanted| format!("an array, each element {wanted}"))?,
+            Some(b'[') if !matches!(element, Kind::Json { .. }) => {
+                check_array(element, value.get())?;
+            }
+            _ => {
+                element
+                    .check(value)
+                    .map_err(|wanted| format!("an array, each element {wanted}"))?;
+            }
         }
     }
     Ok(())
@@ -186,21 +250,44 @@ mod tests {
     }
 
     #[test]
+    fn a_whole_number_may_be_written_with_a_fraction_of_nothing() {
+        let spelled = |kind: Kind, json: &str| {
+            kind.spelled(RawValue::from_string(json.to_owned()).unwrap()).get().to_owned()
+        };
+        assert_eq!(spelled(Kind::Integer(4), "-7.00"), "-7");
+        assert_eq!(spelled(Kind::Integer(4), "7.01"), "7.01");
+        assert_eq!(spelled(Kind::Integer(4), "\"7.0\""), "\"7.0\"");
+        assert_eq!(spelled(Kind::Numeric(None), "7.0"), "7.0");
+    }
+
+    #[test]
     fn values_are_taken_by_their_kind() {
         let numeric = Kind::Numeric(Some((5, 2)));
         let labels = Kind::Enum(vec!["draft".to_owned(), "sent".to_owned()]);
         let cases: &[(&Kind, &[&str], &[&str])] = &[
             (&Kind::Bool, &["true", "false"], &["1", "\"true\""]),
-            (&Kind::Integer(2), &["1", "-32768", "\"7\""], &["32768", "1.5", "true", "\"x\"", "[]"]),
+            (
+                &Kind::Integer(2),
+                &["1", "-32768", "\"7\""],
+                &["32768", "1.5", "true", "\"x\"", "[]"],
+            ),
             (&Kind::Integer(8), &["9223372036854775807"], &["9223372036854775808", "1e3"]),
             (&Kind::Float, &["1e300", "\"NaN\"", "\"-Infinity\""], &["\"x\"", "false", "{}"]),
-            (&numeric, &["999.999", "-1", "\"12.30\"", "\"NaN\""], &["1000", "\"1000\"", "\"a\"", "[]"]),
+            (
+                &numeric,
+                &["999.999", "-1", "\"12.30\"", "\"NaN\""],
+                &["1000", "\"1000\"", "\"a\"", "[]"],
+            ),
             (&Kind::Text(Some(3)), &["\"äöü\"", "\"abc   \""], &["\"abcd\"", "5", "null1"]),
             (&Kind::Uuid, &["\"01a11e82-d0bc-7367-9c39-5e9873953dde\""], &["\"x\"", "1"]),
             (&labels, &["\"draft\""], &["\"paid\"", "0"]),
             (&Kind::Date, &["\"2026-11-30\"", "\"infinity\""], &["\"tomorrow\"", "20261130"]),
             (&Kind::Bytea, &["\"\\\\x0aFF\"", "\"\\\\x\""], &["\"\\\\x0\"", "\"abc\""]),
-            (&Kind::Array(Box::new(Kind::Integer(4))), &["[1,null,2]", "[[1],[2]]"], &["[\"a\"]", "\"{1}\""]),
+            (
+                &Kind::Array(Box::new(Kind::Integer(4))),
+                &["[1,null,2]", "[[1],[2]]"],
+                &["[\"a\"]", "\"{1}\""],
+            ),
             (&Kind::Json { binary: true }, &["1", "null", "{}"], &[]),
             (&Kind::Composite, &["{\"a\":1}"], &["\"(1)\""]),
         ];

@@ -139,7 +139,7 @@ fn build(found: FoundResource, types: &HashMap<u32, &FoundType>) -> Resource {
     let columns: Vec<Column> =
         found.columns.into_iter().map(|c| build_column(c, &found.version_column, types)).collect();
     let position = |name: &String| columns.iter().position(|c| &c.name == name);
-    Resource {
+    let mut resource = Resource {
         table: format!("{}.{}", quote_identifier(&found.schema), quote_identifier(&found.table)),
         version: position(&found.version_column).unwrap_or_default(),
         key: found.key.iter().filter_map(position).collect(),
@@ -150,7 +150,9 @@ fn build(found: FoundResource, types: &HashMap<u32, &FoundType>) -> Resource {
         statements: crate::record::statement::Cache::default(),
         name: found.name,
         columns,
-    }
+    };
+    resource.describe_fields();
+    resource
 }
 
 fn build_column(
@@ -158,11 +160,10 @@ fn build_column(
     version_column: &str,
     types: &HashMap<u32, &FoundType>,
 ) -> Column {
-    let domain_not_null = types.get(&found.type_oid).is_some_and(|t| t.not_null);
     Column {
         quoted: quote_identifier(&found.name),
         kind: kind(found.type_oid, found.modifier, types),
-        not_null: found.not_null || domain_not_null,
+        not_null: found.not_null || refuses_null(found.type_oid, types),
         default_volatile: found.default.as_deref().is_some_and(is_volatile),
         managed: found.managed || found.name == version_column,
         default: found.default,
@@ -175,6 +176,14 @@ fn build_column(
     }
 }
 
+/// Whether a type is a domain that refuses NULL, or is over one that does.
+fn refuses_null(oid: u32, types: &HashMap<u32, &FoundType>) -> bool {
+    types
+        .get(&oid)
+        .filter(|found| found.class == "d")
+        .is_some_and(|found| found.not_null || refuses_null(found.base, types))
+}
+
 fn build_reference(found: FoundReference) -> Reference {
     Reference {
         columns: found.columns,
@@ -184,12 +193,17 @@ fn build_reference(found: FoundReference) -> Reference {
 }
 
 fn kind(oid: u32, modifier: i32, types: &HashMap<u32, &FoundType>) -> Kind {
-    let Some(found) = types.get(&oid) else { return Kind::Other };
+    let Some(found) = types.get(&oid) else {
+        return Kind::Other;
+    };
     match found.class.as_str() {
         "d" => return kind(found.base, found.modifier, types),
         "e" => return Kind::Enum(found.labels.clone()),
         "c" => return Kind::Composite,
         _ => {}
+    }
+    if found.builtin && matches!(found.name.as_str(), "int2vector" | "oidvector") {
+        return Kind::Vector;
     }
     if found.category == "A" && found.element != 0 {
         return Kind::Array(Box::new(kind(found.element, modifier, types)));
@@ -209,6 +223,7 @@ fn kind(oid: u32, modifier: i32, types: &HashMap<u32, &FoundType>) -> Kind {
         "numeric" => Kind::Numeric(declared.map(|m| (m >> 16, ((m & 0x7ff) ^ 1024) - 1024))),
         "text" => Kind::Text(None),
         "varchar" | "bpchar" => Kind::Text(declared.and_then(|m| usize::try_from(m).ok())),
+        "name" => Kind::Name,
         "uuid" => Kind::Uuid,
         "date" => Kind::Date,
         "timestamp" => Kind::Timestamp,
@@ -225,7 +240,9 @@ fn kind(oid: u32, modifier: i32, types: &HashMap<u32, &FoundType>) -> Kind {
 /// call counts; a constant is all that needs to be known for certain.
 fn is_volatile(expression: &str) -> bool {
     let outside_quotes: String = expression.split('\'').step_by(2).collect();
-    outside_quotes.contains('(') || outside_quotes.contains("CURRENT_") || outside_quotes.contains("LOCALTIME")
+    outside_quotes.contains('(')
+        || outside_quotes.contains("CURRENT_")
+        || outside_quotes.contains("LOCALTIME")
 }
 
 /// The text of a column's default as an SQL value of the column's type.

@@ -22,7 +22,7 @@ struct Cli {
     /// The configuration [default: counterfoil.toml, where there is one]
     #[arg(long, global = true, env = "COUNTERFOIL_CONFIG")]
     config: Option<PathBuf>,
-    /// What to log: error, warn, info, debug, or per module as in RUST_LOG
+    /// What to log: error, warn, info, debug, or per module as in `RUST_LOG`
     #[arg(long, global = true, env = "COUNTERFOIL_LOG", default_value = "warn")]
     log: String,
     /// How to log
@@ -52,6 +52,8 @@ enum Verb {
     Check,
     /// Check the invariants of versions and change log; status 1 where one is broken
     Audit,
+    /// Print the OpenAPI description of the adopted tables
+    Openapi(OpenapiArgs),
     /// Ask a running server whether it is alive; for container health checks
     Health(HealthArgs),
 }
@@ -101,6 +103,19 @@ struct ReleaseArgs {
     /// Drop the version column too, where the adoption added it
     #[arg(long)]
     drop_version: bool,
+}
+
+#[derive(Args, Debug)]
+struct OpenapiArgs {
+    /// The form of the description
+    #[arg(long, default_value = "yaml")]
+    format: OpenapiFormat,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum OpenapiFormat {
+    Yaml,
+    Json,
 }
 
 #[derive(Args, Debug)]
@@ -155,14 +170,14 @@ async fn dispatch(cli: Cli) -> Result<(), Failure> {
         Verb::Release(args) => verbs::release(&database()?, &args).await,
         Verb::Check => verbs::check(&database()?, config.as_deref()).await,
         Verb::Audit => verbs::audit(&database()?).await,
+        Verb::Openapi(args) => verbs::openapi(&database()?, config.as_deref(), &args).await,
         Verb::Health(args) => verbs::health(args.listen).await,
     }
 }
 
 fn log_to_stderr(filter: &str, format: LogFormat) {
     let filter = tracing_subscriber::EnvFilter::new(filter);
-    let builder =
-        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     match format {
         LogFormat::Text => builder.init(),
         LogFormat::Json => builder.json().init(),

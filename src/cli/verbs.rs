@@ -9,10 +9,11 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 use crate::catalog::store;
-use crate::cli::{AdoptArgs, Failure, ReleaseArgs, say, serve};
+use crate::cli::{AdoptArgs, Failure, OpenapiArgs, OpenapiFormat, ReleaseArgs, say, serve};
 use crate::db::connect;
 use crate::db::fault::Fault;
 use crate::db::migrate as migrations;
+use crate::http::openapi;
 
 /// How often adoption tries for the table's lock before it gives up.
 const LOCK_TRIES: usize = 10;
@@ -36,7 +37,7 @@ pub(super) async fn adopt(database_url: &str, args: &AdoptArgs) -> Result<(), Fa
             store::adopt(&mut conn, &args.table, name, !args.no_history, &args.version_column);
         match adopted.await {
             Ok(steps) => {
-                steps.iter().for_each(|step| say(step));
+                steps.iter().map(String::as_str).for_each(say);
                 return Ok(());
             }
             Err(error) => {
@@ -57,7 +58,7 @@ pub(super) async fn adopt(database_url: &str, args: &AdoptArgs) -> Result<(), Fa
 pub(super) async fn release(database_url: &str, args: &ReleaseArgs) -> Result<(), Failure> {
     let mut conn = open_migrated(database_url).await?;
     match store::release(&mut conn, &args.resource, args.drop_version).await {
-        Ok(steps) => steps.iter().for_each(|step| say(step)),
+        Ok(steps) => steps.iter().map(String::as_str).for_each(say),
         Err(error) => {
             tell(error)?;
             return Err(Failure::new("the table is locked by somebody else; nothing was changed"));
@@ -73,6 +74,22 @@ pub(super) async fn check(database_url: &str, config: Option<&Path>) -> Result<(
         say(&format!("{}  {}", resource.name, resource.table));
     }
     say("the configuration fits the database");
+    Ok(())
+}
+
+pub(super) async fn openapi(
+    database_url: &str,
+    config: Option<&Path>,
+    args: &OpenapiArgs,
+) -> Result<(), Failure> {
+    let config = serve::read_config(config)?;
+    let service = serve::start(database_url, config).await?;
+    let document = openapi::document(&service.app.catalog.load());
+    let text = match args.format {
+        OpenapiFormat::Yaml => openapi::to_yaml(&document).map_err(Failure::new)?,
+        OpenapiFormat::Json => format!("{document:#}\n"),
+    };
+    say(text.trim_end());
     Ok(())
 }
 

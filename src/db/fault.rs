@@ -26,7 +26,8 @@ pub enum Fault {
     StatementTimeout,
     /// 42P01, 42703, 0A000: the table is not what the catalogue says any more.
     Drifted,
-    /// 42883, 42704, 42804, 42846, 42725: no such operator, type or configuration.
+    /// 42883, 42704, 42804, 42846, 42725, 42601, 42602, 3F000: no such operator, type or
+    /// configuration, or a text that names one and cannot be read (`regclass`, `jsonpath`).
     Mismatch,
     /// 53100: the disk is full.
     StorageFull,
@@ -86,7 +87,8 @@ impl Fault {
 impl From<sqlx::Error> for Fault {
     fn from(error: sqlx::Error) -> Self {
         match &error {
-            sqlx::Error::Database(database) => match database.try_downcast_ref::<PgDatabaseError>() {
+            sqlx::Error::Database(database) => match database.try_downcast_ref::<PgDatabaseError>()
+            {
                 Some(error) => classify(error),
                 None => Self::Unexpected(String::new()),
             },
@@ -125,7 +127,9 @@ fn classify(error: &PgDatabaseError) -> Fault {
         "55P03" => Fault::LockTimeout,
         "57014" => Fault::StatementTimeout,
         "42P01" | "42703" | "0A000" => Fault::Drifted,
-        "42883" | "42704" | "42804" | "42846" | "42725" => Fault::Mismatch,
+        "42883" | "42704" | "42804" | "42846" | "42725" | "42601" | "42602" | "3F000" => {
+            Fault::Mismatch
+        }
         "53100" => Fault::StorageFull,
         "CF001" => Fault::Refused(refusal(error)),
         "25006" | "53300" | "57P01" | "57P02" | "57P03" => Fault::Unavailable,

@@ -6,8 +6,10 @@ use sqlx::{PgConnection, SqlSafeStr as _};
 const TABLE: &str = "counterfoil.migration";
 
 /// Every migration, oldest first. One that has been released is never edited.
-const MIGRATIONS: [(i64, &str, &str); 1] =
-    [(1, "records", include_str!("../../migrations/0001_records.sql"))];
+const MIGRATIONS: [(i64, &str, &str); 2] = [
+    (1, "records", include_str!("../../migrations/0001_records.sql")),
+    (2, "retention", include_str!("../../migrations/0002_retention.sql")),
+];
 
 /// Applies what is missing. Several at once wait for each other.
 ///
@@ -28,8 +30,10 @@ pub async fn run(conn: &mut PgConnection) -> Result<(), MigrateError> {
 /// # Errors
 /// Those of the database.
 pub async fn is_current(conn: &mut PgConnection) -> sqlx::Result<bool> {
-    let known: bool =
-        sqlx::query_scalar("SELECT to_regclass($1) IS NOT NULL").bind(TABLE).fetch_one(&mut *conn).await?;
+    let known: bool = sqlx::query_scalar("SELECT to_regclass($1) IS NOT NULL")
+        .bind(TABLE)
+        .fetch_one(&mut *conn)
+        .await?;
     if !known {
         return Ok(false);
     }

@@ -6,7 +6,7 @@ use axum::body::{Body, to_bytes};
 use axum::extract::{FromRequestParts, Request};
 use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, IF_MATCH, IF_NONE_MATCH};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, Uri};
+use axum::http::{HeaderMap, HeaderValue, Uri};
 use bytes::Bytes;
 
 use crate::catalog::key::Key;
@@ -67,42 +67,19 @@ impl Target {
     /// # Errors
     /// `INVALID_IF_MATCH`.
     pub fn precondition(&self) -> Result<Precondition, Error> {
-        let lines = |name| self.headers.get_all(name).iter().map(|line| line.as_bytes());
+        let lines = |name| self.headers.get_all(name).iter().map(HeaderValue::as_bytes);
         let strict = self.resource.settings.strict_etags;
         Precondition::from_headers(lines(IF_MATCH), lines(IF_NONE_MATCH), strict)
     }
 
     /// Who makes the request. Without authentication that is what `X-Actor` says.
     pub fn actor(&self) -> String {
-        let named = self.headers.get("x-actor").map(|actor| String::from_utf8_lossy(actor.as_bytes()));
+        let named =
+            self.headers.get("x-actor").map(|actor| String::from_utf8_lossy(actor.as_bytes()));
         match named.as_deref().map(str::trim) {
             None | Some("") => "anonymous".to_owned(),
             Some(actor) => actor.chars().filter(|c| !c.is_control()).take(MOST_ACTOR).collect(),
         }
-    }
-
-    /// Whether a parameter of a write is there and true.
-    ///
-    /// # Errors
-    /// `INVALID_QUERY` where it is neither true nor false, or where another parameter is there: a
-    /// write that ignored a word of its request would do something else than was asked.
-    pub fn only_flag(&self, flag: &str) -> Result<bool, Error> {
-        let mut set = false;
-        for (name, value) in &self.parameters {
-            match value.as_str() {
-                "true" | "" if name == flag => set = true,
-                "false" if name == flag => {}
-                _ if name == flag => {
-                    let message = format!("{flag} must be true or false");
-                    return Err(Error::field(Code::InvalidQuery, name, message));
-                }
-                _ => {
-                    let message = format!("This request takes no parameter \"{name}\"");
-                    return Err(Error::field(Code::InvalidQuery, name, message));
-                }
-            }
-        }
-        Ok(set)
     }
 
     /// Whether `Prefer` (RFC 7240) holds this preference: `return=minimal`.
@@ -150,7 +127,9 @@ pub fn unsupported(given: &str, taken: &'static str) -> Error {
 pub async fn body(request: Request<Body>, most: usize) -> Result<Bytes, Error> {
     let too_large = || {
         let message = format!("The body is larger than {most} bytes");
-        Error::new(Code::BodyTooLarge, message).detail("max_bytes", most).header("connection", "close")
+        Error::new(Code::BodyTooLarge, message)
+            .detail("max_bytes", most)
+            .header("connection", "close")
     };
     let declared = request
         .headers()
@@ -161,7 +140,7 @@ pub async fn body(request: Request<Body>, most: usize) -> Result<Bytes, Error> {
     }
     to_bytes(request.into_body(), most).await.map_err(|error| {
         let limited = std::error::Error::source(&error)
-            .is_some_and(|source| source.is::<http_body_util::LengthLimitError>());
+            .is_some_and(<dyn std::error::Error>::is::<http_body_util::LengthLimitError>);
         if limited {
             too_large()
         } else {

@@ -80,6 +80,7 @@ impl Reader<'_> {
                 return Err(Error::field(Code::UnknownField, &name, message));
             };
             let column = &self.resource.columns[place];
+            let value = column.kind.spelled(value);
             if self.takes(place, column, value.get())? {
                 check(column, &value)?;
                 values[place] = Some(value.get().to_owned());

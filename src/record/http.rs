@@ -1,5 +1,7 @@
 //! The routes of records (API.md sections 3 and 4).
 
+use std::fmt::Write as _;
+
 use axum::extract::{Request, State};
 use axum::http::header::{CONTENT_LOCATION, ETAG, LINK, LOCATION};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
@@ -12,15 +14,16 @@ use crate::catalog::key::Key;
 use crate::catalog::kind::Kind;
 use crate::db::fault::Fault;
 use crate::error::{Code, Error};
+use crate::http::App;
 use crate::http::envelope;
 use crate::http::request::{self, Target};
-use crate::http::App;
 use crate::json;
+use crate::merge::Resolve;
 use crate::precondition::{Precondition, Standing};
 use crate::record::store::{self, Found};
 use crate::record::{
-    Change, Increment, Outcome, Row, Verb, Write, body, conflict, list as page, patch as json_patch,
-    query,
+    Change, Increment, Merged, Outcome, Row, Verb, Write, body, conflict, history, list as page,
+    patch as json_patch, query,
 };
 use crate::version::{Tag, Version};
 
@@ -32,15 +35,58 @@ const PATCH_TYPES: &str =
 pub async fn read(State(app): State<App>, target: Target) -> Result<Response, Error> {
     let key = target.key()?;
     let precondition = target.precondition()?;
-    let select = read_parameters(&target)?;
     let resource = target.resource.clone();
-    let found = app.db.run(move |conn| {
-        async move { store::read(conn, &resource, &key, select).await }.boxed()
-    });
-    match found.await.map_err(|fault| failure(&app, fault))? {
+    let found = match Wanted::read(&target)? {
+        Wanted::Now(select) => {
+            let read = app.db.run(move |conn| {
+                async move { store::read(conn, &resource, &key, select).await }.boxed()
+            });
+            read.await
+        }
+        Wanted::At(version) => {
+            let read = app.db.run(move |conn| {
+                async move { history::read_version(conn, &resource, &key, version).await }.boxed()
+            });
+            read.await
+        }
+    };
+    match found.map_err(|fault| failure(&app, &fault))? {
         Found::Missing => Err(conflict::missing(&target.resource)),
         Found::Gone(gone) => Err(conflict::gone(gone)),
         Found::Row(row) => Ok(answer_read(&precondition, row)),
+    }
+}
+
+/// What a read of one record is to show.
+enum Wanted {
+    /// The record as it stands, all of it or these columns.
+    Now(Option<Vec<usize>>),
+    /// The record at this version.
+    At(Version),
+}
+
+impl Wanted {
+    fn read(target: &Target) -> Result<Self, Error> {
+        match target.parameters.as_slice() {
+            [] => Ok(Self::Now(None)),
+            [(name, value)] if name == "select" => {
+                Ok(Self::Now(Some(query::select(&target.resource, value)?)))
+            }
+            [(name, value)] if name == "version" => {
+                let version = Tag { weak: false, opaque: value }.read(true).ok_or_else(|| {
+                    Error::field(
+                        Code::InvalidQuery,
+                        name,
+                        "version must be the number of a version",
+                    )
+                })?;
+                Ok(Self::At(version))
+            }
+            [(name, _), ..] => {
+                let message = "This request takes select or version, one of them and once";
+                Err(Error::field(Code::InvalidQuery, name, message))
+            }
+        }
     }
 }
 
@@ -55,30 +101,16 @@ fn answer_read(precondition: &Precondition, row: Row) -> Response {
     response
 }
 
-fn read_parameters(target: &Target) -> Result<Option<Vec<usize>>, Error> {
-    let mut select = None;
-    for (name, value) in &target.parameters {
-        match name.as_str() {
-            "select" if select.is_none() => select = Some(query::select(&target.resource, value)?),
-            _ => {
-                let message = format!("This request takes no parameter \"{name}\", or only once");
-                return Err(Error::field(Code::InvalidQuery, name, message));
-            }
-        }
-    }
-    Ok(select)
-}
-
 /// `GET /{resource}`
 pub async fn list(State(app): State<App>, target: Target) -> Result<Response, Error> {
     let query = query::read(&target.resource, &target.parameters)?;
     let count = target.prefers("count=exact");
     let first = query.after.is_none();
     let resource = target.resource.clone();
-    let page = app.db.run(move |conn| {
-        async move { page::read(conn, &resource, &query, count).await }.boxed()
-    });
-    let page = page.await.map_err(|fault| failure(&app, fault))??;
+    let page = app
+        .db
+        .run(move |conn| async move { page::read(conn, &resource, &query, count).await }.boxed());
+    let page = page.await.map_err(|fault| failure(&app, &fault))??;
     let next = page.next.as_deref().map_or(serde_json::Value::Null, Into::into);
     let body = format!("{{\"data\":{},\"page\":{{\"next\":{next}}}}}", page.rows);
     let mut response = envelope::json_response(StatusCode::OK, body);
@@ -103,7 +135,7 @@ fn next_address(target: &Target, next: &str) -> String {
     let mut address = format!("/api/v1/{}?", target.resource.name);
     for (name, value) in target.parameters.iter().filter(|(name, _)| name != "after") {
         let encode = |text| utf8_percent_encode(text, NON_ALPHANUMERIC);
-        address.push_str(&format!("{}={}&", encode(name), encode(value)));
+        let _ = write!(address, "{}={}&", encode(name), encode(value));
     }
     address + "after=" + next
 }
@@ -116,12 +148,12 @@ pub async fn create(
 ) -> Result<Response, Error> {
     request::demand_json(&target.headers)?;
     let precondition = target.precondition()?;
-    let dry_run = target.only_flag("dry_run")?;
+    let options = Options::read(&target)?;
     let bytes = request::body(request, app.limits.body).await?;
     let change = json::read_object(&bytes)
         .and_then(|members| body::create(&target.resource, None, members))
         .map(Change::Create);
-    let draft = Draft { key: None, verb: Verb::Create, change, precondition, dry_run };
+    let draft = Draft { key: None, verb: Verb::Create, change, precondition, options };
     write(&app, &target, draft).await
 }
 
@@ -134,7 +166,7 @@ pub async fn replace(
     let key = target.key()?;
     request::demand_json(&target.headers)?;
     let precondition = demanded(&target)?;
-    let dry_run = target.only_flag("dry_run")?;
+    let options = Options::read(&target)?;
     let bytes = request::body(request, app.limits.body).await?;
     let members = json::read_object(&bytes);
     let (verb, change) = if precondition.demands_absence() {
@@ -144,7 +176,7 @@ pub async fn replace(
         let body = members.and_then(|m| body::replace(&target.resource, &key, m));
         (Verb::Replace, body.map(Change::Replace))
     };
-    write(&app, &target, Draft { key: Some(key), verb, change, precondition, dry_run }).await
+    write(&app, &target, Draft { key: Some(key), verb, change, precondition, options }).await
 }
 
 /// `PATCH /{resource}/{id}`
@@ -156,7 +188,7 @@ pub async fn patch(
     let key = target.key()?;
     let media_type = request::media_type(&target.headers);
     let precondition = demanded(&target)?;
-    let dry_run = target.only_flag("dry_run")?;
+    let options = Options::read(&target)?;
     if !PATCH_TYPES.split(", ").any(|taken| taken == media_type) && !media_type.is_empty() {
         let refused = request::unsupported(&media_type, PATCH_TYPES);
         return Err(refused.header("accept-patch", PATCH_TYPES));
@@ -164,7 +196,7 @@ pub async fn patch(
     let bytes = request::body(request, app.limits.body).await?;
     let change = read_patch(&target.resource, &key, &media_type, &bytes);
     let key = Some(key);
-    write(&app, &target, Draft { key, verb: Verb::Patch, change, precondition, dry_run }).await
+    write(&app, &target, Draft { key, verb: Verb::Patch, change, precondition, options }).await
 }
 
 fn read_patch(
@@ -185,9 +217,9 @@ fn read_patch(
 pub async fn delete(State(app): State<App>, target: Target) -> Result<Response, Error> {
     let key = Some(target.key()?);
     let precondition = demanded(&target)?;
-    let dry_run = target.only_flag("dry_run")?;
+    let options = Options::read(&target)?;
     let change = Ok(Change::Delete);
-    write(&app, &target, Draft { key, verb: Verb::Delete, change, precondition, dry_run }).await
+    write(&app, &target, Draft { key, verb: Verb::Delete, change, precondition, options }).await
 }
 
 /// `POST /{resource}/{id}/increment`
@@ -199,10 +231,10 @@ pub async fn increment(
     let key = Some(target.key()?);
     request::demand_json(&target.headers)?;
     let precondition = demanded(&target)?;
-    let dry_run = target.only_flag("dry_run")?;
+    let options = Options::read(&target)?;
     let bytes = request::body(request, app.limits.body).await?;
     let change = read_increment(&target.resource, &bytes).map(Change::Increment);
-    write(&app, &target, Draft { key, verb: Verb::Increment, change, precondition, dry_run }).await
+    write(&app, &target, Draft { key, verb: Verb::Increment, change, precondition, options }).await
 }
 
 fn read_increment(resource: &Resource, bytes: &Bytes) -> Result<Increment, Error> {
@@ -224,17 +256,24 @@ fn read_increment(resource: &Resource, bytes: &Bytes) -> Result<Increment, Error
     }
     let missing = || Error::field(Code::MissingField, "field", "field is required");
     let field = field.ok_or_else(missing)?;
-    let place = resource.columns.iter().position(|c| c.name == field && !c.hidden).ok_or_else(|| {
-        Error::field(Code::UnknownField, &field, format!("{} has no field \"{field}\"", resource.name))
-    })?;
+    let place =
+        resource.columns.iter().position(|c| c.name == field && !c.hidden).ok_or_else(|| {
+            Error::field(
+                Code::UnknownField,
+                &field,
+                format!("{} has no field \"{field}\"", resource.name),
+            )
+        })?;
     let column = &resource.columns[place];
     let invalid = |name: &str, message: String| Error::field(Code::InvalidValue, name, message);
     let counts = matches!(column.kind, Kind::Integer(_) | Kind::Numeric(_) | Kind::Float);
     if !counts || !column.writable() || resource.key.contains(&place) {
         return Err(invalid(&field, format!("{field} is not a number that can be raised")));
     }
-    let number = serde_json::value::RawValue::from_string(by.clone())
+    let number = serde_json::value::RawValue::from_string(by)
         .map_err(|_| invalid("by", "by must be a number".to_owned()))?;
+    let number = column.kind.spelled(number);
+    let by = number.get().to_owned();
     if !by.starts_with(|c: char| c == '-' || c.is_ascii_digit()) {
         return Err(invalid("by", "by must be a number".to_owned()));
     }
@@ -247,7 +286,8 @@ fn demanded(target: &Target) -> Result<Precondition, Error> {
     let precondition = target.precondition()?;
     let guarded = precondition.if_match.is_some() || precondition.demands_absence();
     if target.resource.settings.require_if_match && !guarded {
-        let message = "This resource takes no write without If-Match: read the record and send its ETag";
+        let message =
+            "This resource takes no write without If-Match: read the record and send its ETag";
         return Err(Error::new(Code::PreconditionRequired, message));
     }
     Ok(precondition)
@@ -259,36 +299,89 @@ struct Draft {
     verb: Verb,
     change: Result<Change, Error>,
     precondition: Precondition,
+    options: Options,
+}
+
+/// The parameters of a write.
+#[derive(Default)]
+struct Options {
     dry_run: bool,
+    on_conflict: Option<Resolve>,
+}
+
+impl Options {
+    /// Reads `dry_run` and `on_conflict`. A write that ignored a word of its request would do
+    /// something else than was asked, so nothing else may stand there.
+    fn read(target: &Target) -> Result<Self, Error> {
+        let mut options = Self::default();
+        for (name, value) in &target.parameters {
+            let wrong = |wanted: &str| {
+                Error::field(Code::InvalidQuery, name, format!("{name} must be {wanted}"))
+            };
+            match (name.as_str(), value.as_str()) {
+                ("dry_run", "true" | "") => options.dry_run = true,
+                ("dry_run", "false") => {}
+                ("dry_run", _) => return Err(wrong("true or false")),
+                ("on_conflict", "fail") => options.on_conflict = None,
+                ("on_conflict", "merge") => options.on_conflict = Some(Resolve::Fail),
+                ("on_conflict", "merge_mine") => options.on_conflict = Some(Resolve::Mine),
+                ("on_conflict", "merge_theirs") => options.on_conflict = Some(Resolve::Theirs),
+                ("on_conflict", _) => {
+                    return Err(wrong("fail, merge, merge_mine or merge_theirs"));
+                }
+                _ => {
+                    let message = format!("This request takes no parameter \"{name}\"");
+                    return Err(Error::field(Code::InvalidQuery, name, message));
+                }
+            }
+        }
+        Ok(options)
+    }
 }
 
 async fn write(app: &App, target: &Target, draft: Draft) -> Result<Response, Error> {
-    let Draft { key, verb, change, precondition, dry_run } = draft;
+    let Draft { key, verb, change, precondition, options } = draft;
+    let Options { dry_run, on_conflict } = options;
     let resource = target.resource.clone();
     let actor = target.actor();
-    let write = Write { resource, key: key.clone(), verb, change, precondition, actor, dry_run };
+    let write = Write {
+        resource,
+        key: key.clone(),
+        verb,
+        change,
+        precondition,
+        on_conflict,
+        actor,
+        dry_run,
+    };
     let outcome =
         app.db.run(move |conn| async move { store::write(conn, &write).await }.boxed()).await;
-    let outcome = outcome.map_err(|fault| failure(app, fault))?;
-    answer(target, key, verb, outcome)
+    let outcome = outcome.map_err(|fault| failure(app, &fault))?;
+    answer(target, key.as_ref(), verb, outcome)
 }
 
 /// From what became of a write to its answer.
-fn answer(target: &Target, key: Option<Key>, verb: Verb, outcome: Outcome) -> Result<Response, Error> {
+fn answer(
+    target: &Target,
+    key: Option<&Key>,
+    verb: Verb,
+    outcome: Outcome,
+) -> Result<Response, Error> {
     let resource = &target.resource;
     match outcome {
-        Outcome::Applied(row) => Ok(written(target, StatusCode::OK, &row, key.as_ref())),
+        Outcome::Applied(row) => Ok(written(target, StatusCode::OK, &row, key)),
         Outcome::Created(row, key) => {
             let mut response = written(target, StatusCode::CREATED, &row, Some(&key));
             set(response.headers_mut(), LOCATION.as_str(), &address(resource, &key));
             Ok(response)
         }
         Outcome::AlreadyApplied(row) => {
-            let mut response = written(target, StatusCode::OK, &row, key.as_ref());
+            let mut response = written(target, StatusCode::OK, &row, key);
             set(response.headers_mut(), "counterfoil-result", "already-applied");
             Ok(response)
         }
         Outcome::Deleted => Ok(StatusCode::NO_CONTENT.into_response()),
+        Outcome::Merged(row, merged) => Ok(written_merge(target, &row, &merged, key)),
         Outcome::Conflict(found) => Err(conflict::conflict(resource, found)),
         Outcome::Unwanted(row) => Err(conflict::unwanted(row)),
         Outcome::Gone(gone) => Err(conflict::gone(gone)),
@@ -299,6 +392,22 @@ fn answer(target: &Target, key: Option<Key>, verb: Verb, outcome: Outcome) -> Re
         }
         Outcome::Refused(error) => Err(error),
     }
+}
+
+/// The answer to a merge: the row, and what it was made of.
+fn written_merge(target: &Target, row: &Row, merged: &Merged, key: Option<&Key>) -> Response {
+    let mut response = written(target, StatusCode::OK, row, key);
+    if !target.prefers("return=minimal") {
+        let made_of = serde_json::json!({
+            "base": merged.base.0,
+            "onto": merged.onto.0,
+            "fields": merged.fields,
+        });
+        let body = format!("{{\"data\":{},\"merged\":{made_of}}}", row.json);
+        *response.body_mut() = body.into();
+    }
+    set(response.headers_mut(), "counterfoil-result", "merged");
+    response
 }
 
 /// The answer to a write that holds: the row, or only its tag where the client prefers so.
@@ -334,7 +443,7 @@ fn set(headers: &mut HeaderMap, name: &'static str, value: &str) {
 }
 
 /// From what the database could not do to the answer.
-pub fn failure(app: &App, fault: Fault) -> Error {
+pub fn failure(app: &App, fault: &Fault) -> Error {
     match fault {
         Fault::Value | Fault::Check(_) => {
             Error::new(Code::InvalidId, "The id cannot be one of this resource's")
@@ -347,9 +456,10 @@ pub fn failure(app: &App, fault: Fault) -> Error {
             Error::new(Code::Overloaded, "The service could not do it in time; nothing was done")
         }
         Fault::StorageFull => Error::new(Code::StorageFull, "The database has no space left"),
-        Fault::Unavailable | Fault::Disconnected => {
-            Error::new(Code::DatabaseUnavailable, "The database cannot be reached; nothing was done")
-        }
+        Fault::Unavailable | Fault::Disconnected => Error::new(
+            Code::DatabaseUnavailable,
+            "The database cannot be reached; nothing was done",
+        ),
         Fault::OutcomeUnknown => {
             let message = "The connection to the database was lost while the write was under way. \
                 Read the record to see whether it was applied";
@@ -360,10 +470,13 @@ pub fn failure(app: &App, fault: Fault) -> Error {
             app.refresh.notify_one();
             Error::new(Code::Overloaded, "The table is being changed; try again in a moment")
         }
-        Fault::Taken(_) | Fault::Reference(_) | Fault::Null(_) | Fault::Panicked
-        | Fault::Unexpected(_) | Fault::Refused(_) => {
+        Fault::Taken(_)
+        | Fault::Reference(_)
+        | Fault::Null(_)
+        | Fault::Panicked
+        | Fault::Unexpected(_)
+        | Fault::Refused(_) => {
             Error::new(Code::Internal, "The service failed; the request id finds it in the log")
         }
     }
 }
-

@@ -131,8 +131,7 @@ fn order(resource: &Resource, value: &str) -> Result<Vec<Order>, Error> {
     for term in value.split(',').map(str::trim) {
         // Names may hold dots, so the words of the order are taken from the end.
         let (mut name, mut descending, mut nulls_first) = (term, None, None);
-        loop {
-            let Some((rest, word)) = name.rsplit_once('.') else { break };
+        while let Some((rest, word)) = name.rsplit_once('.') {
             match word {
                 "asc" if descending.is_none() => descending = Some(false),
                 "desc" if descending.is_none() => descending = Some(true),
@@ -155,7 +154,11 @@ fn order(resource: &Resource, value: &str) -> Result<Vec<Order>, Error> {
     Ok(terms)
 }
 
-fn limit(value: &str) -> Result<usize, Error> {
+/// Reads `limit`.
+///
+/// # Errors
+/// `INVALID_QUERY`.
+pub fn limit(value: &str) -> Result<usize, Error> {
     match value.parse::<usize>() {
         Ok(limit) if (1..=MOST_ROWS).contains(&limit) => Ok(limit),
         _ => Err(invalid("limit", format!("limit must be a whole number from 1 to {MOST_ROWS}"))),
@@ -277,7 +280,8 @@ fn test(column: &Column, value: &str) -> Result<Test, Error> {
         Some((word, rest)) => (word, rest.strip_suffix(')')),
         None => (operator, None),
     };
-    let search = |function| Ok(Test::FullText(function, language.map(str::to_owned), operand.to_owned()));
+    let search =
+        |function| Ok(Test::FullText(function, language.map(str::to_owned), operand.to_owned()));
     match word {
         "like" => Ok(Test::Pattern("LIKE", operand.replace('*', "%"))),
         "ilike" => Ok(Test::Pattern("ILIKE", operand.replace('*', "%"))),
@@ -288,9 +292,8 @@ fn test(column: &Column, value: &str) -> Result<Test, Error> {
         "phfts" => search("phraseto_tsquery"),
         "wfts" => search("websearch_to_tsquery"),
         "in" => {
-            let values = in_list(operand).ok_or_else(|| {
-                invalid(name, format!("{name}: in wants a list such as (a,b)"))
-            })?;
+            let values = in_list(operand)
+                .ok_or_else(|| invalid(name, format!("{name}: in wants a list such as (a,b)")))?;
             for value in &values {
                 operand_is_valid(column, "=", value)?;
             }
@@ -314,7 +317,6 @@ fn operand_is_valid(column: &Column, operator: &str, operand: &str) -> Result<()
     let ordered = matches!(operator, "=" | "<>" | "<" | "<=" | ">" | ">=" | "IS DISTINCT FROM");
     match &column.kind {
         Kind::Json { binary: false } => Err(invalid(name, format!("{name} cannot be compared"))),
-        Kind::Text(_) => Ok(()),
         Kind::Integer(_) | Kind::Uuid | Kind::Enum(_) | Kind::Date if ordered => {
             let checked = column.kind.check_text(operand);
             checked.map_err(|wanted| invalid(name, format!("{name} must be {wanted}")))
@@ -325,7 +327,8 @@ fn operand_is_valid(column: &Column, operator: &str, operand: &str) -> Result<()
 
 /// Splits at commas that stand outside parentheses and quotes.
 fn split_outside(list: &str) -> Option<Vec<&str>> {
-    let (mut parts, mut depth, mut quoted, mut escaped, mut start) = (Vec::new(), 0_usize, false, false, 0);
+    let (mut parts, mut depth, mut quoted, mut escaped, mut start) =
+        (Vec::new(), 0_usize, false, false, 0);
     for (at, c) in list.char_indices() {
         match c {
             _ if escaped => escaped = false,
@@ -393,7 +396,10 @@ mod tests {
 
     #[test]
     fn trees_split_outside_parentheses_and_quotes() {
-        assert_eq!(split_outside("a.eq.1,or(b.eq.2,c.eq.3)").unwrap(), ["a.eq.1", "or(b.eq.2,c.eq.3)"]);
+        assert_eq!(
+            split_outside("a.eq.1,or(b.eq.2,c.eq.3)").unwrap(),
+            ["a.eq.1", "or(b.eq.2,c.eq.3)"]
+        );
         assert_eq!(split_outside(r#"a.in.("x,y",z),b.eq.1"#).unwrap().len(), 2);
         for broken in ["a.eq.1,", "(a", "a)", "\"a"] {
             assert_eq!(split_outside(broken), None, "{broken}");

@@ -24,12 +24,21 @@ pub(super) async fn explain(
     match fault {
         Fault::Taken(constraint) => taken(conn, write, body, &constraint).await,
         Fault::Reference(constraint) => reference(conn, write, &constraint).await,
+        Fault::Null(constraint) if constraint.column.is_empty() => {
+            // A domain inside an array or a composite.
+            invalid_value(conn, write, body).await
+        }
         Fault::Null(constraint) => Ok(null(body, &write.resource, &constraint)),
         Fault::Check(constraint) => check(conn, write, body, &constraint).await,
         Fault::Value => invalid_value(conn, write, body).await,
         Fault::Forbidden => {
             Ok(Error::new(Code::NotAllowed, "The service may not write this record"))
         }
+        // A text that is to name something, and names nothing: `regclass`.
+        Fault::Drifted | Fault::Mismatch => match invalid_field(conn, write, body).await? {
+            Some(field) => Ok(unfit(&write.resource, &field)),
+            None => Err(fault),
+        },
         other => Err(other),
     }
 }
@@ -79,11 +88,8 @@ fn already_exists(
     winner: Option<Row>,
     constraint: &str,
 ) -> Error {
-    let visible: Vec<&str> = columns
-        .iter()
-        .map(String::as_str)
-        .filter(|name| resource.column(name).is_some())
-        .collect();
+    let visible: Vec<&str> =
+        columns.iter().map(String::as_str).filter(|name| resource.column(name).is_some()).collect();
     let message = if visible.is_empty() {
         format!("Another record of {} stands against this one", resource.name)
     } else {
@@ -108,7 +114,9 @@ fn already_exists(
 /// rule it has where the answer cannot show it, and where a PUT that was to create did not find it at
 /// its own address.
 pub(super) fn is_over(write: &Write, error: &Error) -> bool {
-    let Some(fields) = error.details().get("fields").and_then(Value::as_array) else { return false };
+    let Some(fields) = error.details().get("fields").and_then(Value::as_array) else {
+        return false;
+    };
     let own_key = || write.resource.key_columns().map(|c| c.name.as_str());
     let addressed = write.key.is_some() && write.verb == Verb::Create;
     error.code() == Code::AlreadyExists
@@ -180,11 +188,8 @@ async fn reference(
     write: &Write,
     constraint: &Constraint,
 ) -> Result<Error, Fault> {
-    let own_table = format!(
-        "{}.{}",
-        quote_identifier(&constraint.schema),
-        quote_identifier(&constraint.table)
-    );
+    let own_table =
+        format!("{}.{}", quote_identifier(&constraint.schema), quote_identifier(&constraint.table));
     if write.verb == Verb::Delete || own_table != write.resource.table {
         let message = format!("Other records refer to this one ({})", constraint.table);
         return Ok(Error::new(Code::Referenced, message)
@@ -265,10 +270,7 @@ async fn invalid_value(
     body: Option<&Assignments>,
 ) -> Result<Error, Fault> {
     if let Some(field) = invalid_field(conn, write, body).await? {
-        let column = write.resource.columns.iter().find(|c| c.name == field);
-        let wanted = column.map_or("its type", |c| c.sql_type.as_str());
-        let message = format!("{field} holds a value that {wanted} cannot take");
-        return Ok(Error::field(Code::InvalidValue, &field, message));
+        return Ok(unfit(&write.resource, &field));
     }
     if let Some(key) = &write.key
         && !key_is_valid(conn, &write.resource, &key.parts).await?
@@ -281,6 +283,12 @@ async fn invalid_value(
         return Ok(Error::field(Code::InvalidValue, name, message));
     }
     Ok(Error::new(Code::InvalidValue, "A value computed from the record cannot be stored"))
+}
+
+fn unfit(resource: &Resource, field: &str) -> Error {
+    let wanted = resource.column(field).map_or("its type", |c| c.sql_type.as_str());
+    let message = format!("{field} holds a value that {wanted} cannot take");
+    Error::field(Code::InvalidValue, field, message)
 }
 
 /// The first column of the body whose value its type refuses, as PostgreSQL judges it.

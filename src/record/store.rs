@@ -12,8 +12,11 @@ use crate::db::fault::Fault;
 use crate::error::Code;
 use crate::precondition::{Condition, Standing};
 use crate::record::body::Assignments;
+use crate::record::reconcile::{Sides, Told};
 use crate::record::statement::{self, Shape};
-use crate::record::{Authorship, Change, Conflict, Gone, Outcome, Row, Verb, Write, patch, refusal};
+use crate::record::{
+    Authorship, Change, Conflict, Gone, Outcome, Row, Verb, Write, merging, patch, refusal,
+};
 use crate::version::Version;
 
 /// How often a request is tried: after a deadlock, or when the row came, went or changed between the
@@ -90,13 +93,18 @@ pub(super) async fn update(
     key: &Key,
     body: &Assignments,
 ) -> Result<Option<Outcome>, Fault> {
-    let text = statement::text(&write.resource, &Shape::update(body));
+    let text = statement::text(&write.resource, &Shape::Update(body.into()));
     let mut query = conditional(&text, write, key);
     if !body.set.is_empty() {
         query = query.bind(&body.json);
     }
     let result = execute(conn, write.dry_run, query).await;
-    settle(conn, write, Some(body), result, |row| Ok(Outcome::Applied(row_of(&row)?))).await
+    let outcome =
+        settle(conn, write, Some(body), result, |row| Ok(Outcome::Applied(row_of(&row)?))).await?;
+    match outcome {
+        Some(Outcome::Conflict(conflict)) => merging::write(conn, write, key, body, conflict).await,
+        outcome => Ok(outcome),
+    }
 }
 
 /// The INSERT. It decides by itself who of several wins: the key's uniqueness is the predicate.
@@ -146,7 +154,13 @@ async fn create_against_if_match(
         return Ok(Outcome::Refused(error));
     }
     let yours = write.precondition.newest_named();
-    Ok(Outcome::Conflict(Conflict { current: None, yours, by: None, kind: "create_create" }))
+    Ok(Outcome::Conflict(Conflict {
+        current: None,
+        yours,
+        by: None,
+        kind: "create_create",
+        sides: None,
+    }))
 }
 
 /// Starts a conditional statement with its parameters: key, versions wanted and not wanted, actor.
@@ -161,7 +175,7 @@ fn conditional<'q>(
         .bind(&write.actor)
 }
 
-fn bind_key<'q>(
+pub(super) fn bind_key<'q>(
     mut query: Query<'q, Postgres, PgArguments>,
     key: &'q Key,
 ) -> Query<'q, Postgres, PgArguments> {
@@ -173,7 +187,7 @@ fn bind_key<'q>(
 
 /// Runs a statement by itself, or inside a transaction that is rolled back after every deferred
 /// constraint had its say.
-async fn execute(
+pub(super) async fn execute(
     conn: &mut PgConnection,
     dry_run: bool,
     query: Query<'_, Postgres, PgArguments>,
@@ -202,7 +216,13 @@ async fn settle(
 ) -> Result<Option<Outcome>, Fault> {
     match result {
         Ok(Some(row)) => applied(row).map(Some),
-        Ok(None) => explain(conn, write, body).await,
+        Ok(None) => match explain(conn, write, body).await {
+            // What cannot even be compared with the row is not what the row holds already.
+            Err(Fault::Value | Fault::Check(_) | Fault::Null(_)) if body.is_some() => {
+                explain(conn, write, None).await
+            }
+            explained => explained,
+        },
         Err(fault) => {
             let error = refusal::explain(conn, write, body, fault).await?;
             if error.code() == Code::InvalidId {
@@ -223,30 +243,63 @@ pub(super) async fn explain(
     write: &Write,
     body: Option<&Assignments>,
 ) -> Result<Option<Outcome>, Fault> {
-    let Current { row, nothing_new, newest } = current(conn, write, body).await?;
-    let yours = write.precondition.newest_named();
+    let Current { row, nothing_new, newest, told } = current(conn, write, body).await?;
     let Some(row) = row else {
         // Where a record is to come to be, its absence stands against nothing.
         let creates = write.verb == Verb::Create && write.precondition.if_match.is_none();
-        return Ok(match newest {
-            _ if creates => None,
-            Some(Newest { version, deleted: true, by, last }) => {
-                Some(Outcome::Gone(Gone { version, by, last, yours }))
-            }
-            _ => Some(Outcome::Missing),
-        });
+        let yours = write.precondition.newest_named();
+        return Ok(if creates { None } else { Some(absent(newest, yours)) });
     };
     Ok(match write.precondition.standing(row.version) {
         Standing::Holds => None,
         Standing::Unwanted => Some(Outcome::Unwanted(row)),
         Standing::Stale if nothing_new => Some(Outcome::AlreadyApplied(row)),
-        Standing::Stale => {
-            let by = newest.filter(|newest| newest.version == row.version).map(|newest| newest.by);
-            let deletes = write.verb == Verb::Delete;
-            let kind = if deletes { "delete_update" } else { "update_update" };
-            Some(Outcome::Conflict(Conflict { current: Some(row), yours, by, kind }))
-        }
+        Standing::Stale => Some(Outcome::Conflict(conflicting(write, row, newest, &told))),
     })
+}
+
+/// What became of a write to a row that is not there.
+fn absent(newest: Option<Newest>, yours: Option<Version>) -> Outcome {
+    match newest {
+        Some(Newest { version, deleted: true, by, last }) => {
+            Outcome::Gone(Gone { version, by, last, yours })
+        }
+        _ => Outcome::Missing,
+    }
+}
+
+fn conflicting(write: &Write, row: Row, newest: Option<Newest>, told: &Told) -> Conflict {
+    let deletes = write.verb == Verb::Delete;
+    Conflict {
+        yours: write.precondition.newest_named(),
+        by: newest.filter(|newest| newest.version == row.version).map(|newest| newest.by),
+        kind: if deletes { "delete_update" } else { "update_update" },
+        sides: Sides::new(told, &row.json),
+        current: Some(row),
+    }
+}
+
+/// Compares a write with the row as it stands, whether or not its precondition holds.
+///
+/// # Errors
+/// As [`write()`].
+pub async fn compare(conn: &mut PgConnection, write: &Write) -> Result<Outcome, Fault> {
+    let body = match &write.change {
+        Ok(Change::Patch(body) | Change::Replace(body)) => Some(body),
+        _ => None,
+    };
+    let found = match current(conn, write, body).await {
+        Err(Fault::Value | Fault::Check(_)) => {
+            let error = refusal::explain(conn, write, body, Fault::Value).await?;
+            return Ok(Outcome::Refused(error));
+        }
+        found => found?,
+    };
+    let yours = write.precondition.newest_named();
+    let Some(row) = found.row else {
+        return Ok(absent(found.newest, yours));
+    };
+    Ok(Outcome::Conflict(conflicting(write, row, found.newest, &found.told)))
 }
 
 /// A row as it stands, with its newest change.
@@ -255,6 +308,8 @@ pub(super) struct Current {
     /// Whether the update asked about would leave the row as it is.
     nothing_new: bool,
     newest: Option<Newest>,
+    /// What the conflict would be about, were it one.
+    told: Told,
 }
 
 struct Newest {
@@ -270,19 +325,22 @@ pub(super) async fn current(
     body: Option<&Assignments>,
 ) -> Result<Current, Fault> {
     let Some(key) = &write.key else {
-        return Ok(Current { row: None, nothing_new: false, newest: None });
+        return Ok(Current { row: None, nothing_new: false, newest: None, told: Told::default() });
     };
-    read_current(conn, &write.resource, key, body).await
+    let yours = write.precondition.newest_named();
+    read_current(conn, &write.resource, key, yours, body).await
 }
 
 async fn read_current(
     conn: &mut PgConnection,
     resource: &Resource,
     key: &Key,
+    yours: Option<Version>,
     body: Option<&Assignments>,
 ) -> Result<Current, Fault> {
-    let text = statement::text(resource, &Shape::current(body));
-    let mut query = bind_key(sqlx::query(AssertSqlSafe(text)), key).bind(key.record_id());
+    let text = statement::text(resource, &Shape::Current(body.map(Into::into)));
+    let mut query =
+        bind_key(sqlx::query(AssertSqlSafe(text)), key).bind(yours.map(|version| version.0));
     if let Some(body) = body {
         query = query.bind(&body.json);
     }
@@ -300,8 +358,15 @@ async fn read_current(
         }),
         None => None,
     };
-    let nothing_new = found.try_get::<Option<bool>, _>(2)?.unwrap_or(false);
-    Ok(Current { row, nothing_new, newest })
+    let merge_patched = body.map_or_else(Vec::new, |body| {
+        body.merged.iter().map(|&place| resource.columns[place].name.clone()).collect()
+    });
+    Ok(Current {
+        row,
+        nothing_new: found.try_get::<Option<bool>, _>(2)?.unwrap_or(false),
+        newest,
+        told: Told { base: found.try_get(8)?, sets: found.try_get(9)?, merge_patched },
+    })
 }
 
 /// What a read found.
@@ -331,7 +396,7 @@ pub async fn read(
         if let Some(row) = query.fetch_optional(&mut *conn).await? {
             return Ok(Found::Row(row_of(&row)?));
         }
-        match read_current(conn, resource, key, None).await? {
+        match read_current(conn, resource, key, None, None).await? {
             Current { row: Some(_), .. } => {} // Created in between.
             Current { newest: Some(Newest { version, deleted: true, by, last }), .. } => {
                 return Ok(Found::Gone(Gone { version, by, last, yours: None }));
@@ -342,7 +407,7 @@ pub async fn read(
     Err(Fault::Retry)
 }
 
-fn row_of(row: &PgRow) -> Result<Row, Fault> {
+pub(super) fn row_of(row: &PgRow) -> Result<Row, Fault> {
     Ok(Row { version: Version(row.try_get(0)?), json: row.try_get(1)? })
 }
 

@@ -4,10 +4,14 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
-    reason = "helpers of tests fail the test"
+    clippy::print_stdout,
+    unreachable_pub,
+    reason = "a test that cannot go on is to fail, and nobody uses this crate"
 )]
 
 mod support;
 
 mod interleavings;
+mod retention;
+mod values;
 mod walkthrough;

@@ -33,9 +33,7 @@ fn family(program: &Program, directory: &Path) -> Vec<u32> {
 
 async fn raise(program: &Program, amount: i32) -> Reply {
     let patch = Door::to(&program.url).request(Method::PATCH, INVOICE);
-    Reply::of(json(patch, &format!(r#"{{"amount":{amount}}}"#)))
-        .await
-        .expect(200)
+    Reply::of(json(patch, &format!(r#"{{"amount":{amount}}}"#))).await.expect(200)
 }
 
 /// Starts it again, and once more where a busy machine took too long: the quickest counts.
@@ -60,10 +58,7 @@ async fn dev_says_where_it_is_serves_and_leaves_no_process_behind() {
     let scratch = Scratch::new("dev");
     for name in ["TERM", "INT", "HUP"] {
         let mut program = Program::dev(scratch.path()).await;
-        let database = program
-            .said
-            .iter()
-            .find_map(|line| line.strip_prefix("database: "));
+        let database = program.said.iter().find_map(|line| line.strip_prefix("database: "));
         let database = database.expect("it says which database").to_owned();
         assert!(database.starts_with("postgres://"), "{database}");
         let mut conn = PgConnection::connect(&database).await.unwrap();
@@ -72,10 +67,7 @@ async fn dev_says_where_it_is_serves_and_leaves_no_process_behind() {
             .fetch_one(&mut conn)
             .await
             .unwrap();
-        assert_eq!(
-            raise(&program, before * 10).await.data()["version"],
-            before + 1
-        );
+        assert_eq!(raise(&program, before * 10).await.data()["version"], before + 1);
         let family = family(&program, scratch.path());
 
         // Somebody's open session does not keep it.
@@ -84,10 +76,7 @@ async fn dev_says_where_it_is_serves_and_leaves_no_process_behind() {
         all_gone(&family).await;
         assert!(!scratch.path().join("pg/postmaster.pid").exists());
         let rest = program.rest().await.join("\n");
-        assert!(
-            rest.contains(&format!("curl -i {}/api/v1{INVOICE}", program.url)),
-            "{rest}"
-        );
+        assert!(rest.contains(&format!("curl -i {}/api/v1{INVOICE}", program.url)), "{rest}");
         drop(conn);
     }
 }
@@ -102,13 +91,8 @@ async fn dev_killed_outright_leaves_no_postgres_and_starts_again_at_once_with_it
     program.ended().await;
     // At once, while the old PostgreSQL may be on its way out still.
     let mut program = start_again(scratch.path()).await;
-    assert!(
-        !first.iter().any(|&pid| is_alive(pid)),
-        "one PostgreSQL at a time"
-    );
-    let read = Reply::of(Door::to(&program.url).request(Method::GET, INVOICE))
-        .await
-        .expect(200);
+    assert!(!first.iter().any(|&pid| is_alive(pid)), "one PostgreSQL at a time");
+    let read = Reply::of(Door::to(&program.url).request(Method::GET, INVOICE)).await.expect(200);
     assert_eq!(read.data()["amount"].to_string(), "4711.00");
     assert_eq!(read.data()["version"], version);
 
@@ -129,10 +113,7 @@ async fn a_second_dev_on_one_directory_is_told_who_has_it() {
     let second = Program::dev_to_end(scratch.path()).await;
     assert_eq!(second.status.code(), Some(1));
     let message = String::from_utf8(second.stderr).unwrap();
-    assert!(
-        message.contains("is in use by another process"),
-        "{message}"
-    );
+    assert!(message.contains("is in use by another process"), "{message}");
     assert!(message.contains(&first.pid.to_string()), "{message}");
     assert_eq!(message.lines().count(), 1, "{message}");
     raise(&first, 1).await;

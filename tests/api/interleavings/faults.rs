@@ -58,12 +58,7 @@ impl Load {
     fn start(url: &str) -> Self {
         let door = Door::to(url);
         let (done, seen) = (Arc::new(AtomicBool::new(false)), Arc::new(Seen::default()));
-        let mut load = Self {
-            done,
-            seen,
-            writers: JoinSet::new(),
-            readers: JoinSet::new(),
-        };
+        let mut load = Self { done, seen, writers: JoinSet::new(), readers: JoinSet::new() };
         for writer in 0..WRITERS {
             let (door, done, seen) = (door.clone(), load.done.clone(), load.seen.clone());
             load.writers.spawn(async move {
@@ -113,12 +108,7 @@ impl Load {
     async fn stop(self) -> Vec<Written> {
         self.done.store(true, Ordering::Relaxed);
         self.readers.join_all().await;
-        self.writers
-            .join_all()
-            .await
-            .into_iter()
-            .flatten()
-            .collect()
+        self.writers.join_all().await.into_iter().flatten().collect()
     }
 }
 
@@ -142,12 +132,7 @@ async fn write(door: &Door, seen: &Seen, row: usize, actor: String) -> Written {
         }
         _ => panic!("a writer was told {} {}", reply.status, reply.text),
     };
-    Written {
-        row,
-        actor,
-        version,
-        unknown,
-    }
+    Written { row, actor, version, unknown }
 }
 
 fn increment(door: &Door, row: usize) -> RequestBuilder {
@@ -166,20 +151,11 @@ async fn judge(server: &Server, written: &[Written]) {
     for row in 1..=ROWS {
         let log = chain(server, "counters", &row.to_string()).await;
         // Version 1 is from before.
-        let happened: BTreeMap<_, _> = log
-            .iter()
-            .skip(1)
-            .map(|entry| (entry.by.as_str(), entry.version))
-            .collect();
+        let happened: BTreeMap<_, _> =
+            log.iter().skip(1).map(|entry| (entry.by.as_str(), entry.version)).collect();
         assert_eq!(happened.len(), log.len() - 1, "no write happened twice");
         let mine = || written.iter().filter(|written| written.row == row);
-        for Written {
-            actor,
-            version,
-            unknown,
-            ..
-        } in mine()
-        {
+        for Written { actor, version, unknown, .. } in mine() {
             match (version, happened.get(actor.as_str())) {
                 (Some(version), logged) => {
                     assert_eq!(logged, Some(version), "{actor} was acknowledged");
@@ -189,10 +165,7 @@ async fn judge(server: &Server, written: &[Written]) {
             }
         }
         let told: BTreeSet<_> = mine().map(|written| written.actor.as_str()).collect();
-        assert!(
-            happened.keys().all(|actor| told.contains(actor)),
-            "nothing else was written"
-        );
+        assert!(happened.keys().all(|actor| told.contains(actor)), "nothing else was written");
         let stored = server.get(&format!("/counters/{row}")).await.expect(200);
         assert_eq!(stored.data()["n"], happened.len(), "row {row}");
     }
@@ -215,10 +188,7 @@ async fn connections_that_are_terminated_under_load_lose_nothing_that_was_acknow
     let mut terminated = 0;
     for _ in 0..20 {
         load.progress(20).await;
-        terminated += sqlx::query_scalar::<_, i64>(TERMINATE)
-            .fetch_one(&mut conn)
-            .await
-            .unwrap();
+        terminated += sqlx::query_scalar::<_, i64>(TERMINATE).fetch_one(&mut conn).await.unwrap();
     }
     load.progress(20).await;
     assert!(terminated >= 20, "{terminated}");
@@ -231,9 +201,7 @@ async fn a_postgres_that_is_killed_under_load_and_comes_back_lost_nothing_that_w
     let mut options = Options::new(scratch.path().join("pg"));
     // Only the machine does not crash here: an acknowledged commit must have left the process.
     options.durable = false;
-    options
-        .settings
-        .push(("synchronous_commit".to_owned(), "on".to_owned()));
+    options.settings.push(("synchronous_commit".to_owned(), "on".to_owned()));
     let mut postgres = Postgres::start(&options).await.unwrap();
     database::migrated(&postgres, "faults").await;
     prepare(&postgres.url("faults"), COUNTERS, &["counters"]).await;
@@ -257,10 +225,7 @@ async fn a_postgres_that_is_killed_under_load_and_comes_back_lost_nothing_that_w
 #[tokio::test]
 async fn while_there_is_no_postgres_a_thousand_clients_are_told_so_without_delay() {
     let scratch = Scratch::new("away");
-    let options = Options {
-        durable: false,
-        ..Options::new(scratch.path().join("pg"))
-    };
+    let options = Options { durable: false, ..Options::new(scratch.path().join("pg")) };
     let postgres = Postgres::start(&options).await.unwrap();
     database::migrated(&postgres, "away").await;
     prepare(&postgres.url("away"), COUNTERS, &["counters"]).await;
@@ -279,20 +244,11 @@ async fn while_there_is_no_postgres_a_thousand_clients_are_told_so_without_delay
     }
     // One by one, each after a pause of its worker, they would take 12 s and more.
     println!("a thousand refusals: {:?}", begun.elapsed());
-    assert!(
-        begun.elapsed() < Duration::from_secs(8),
-        "it took {:?}",
-        begun.elapsed()
-    );
+    assert!(begun.elapsed() < Duration::from_secs(8), "it took {:?}", begun.elapsed());
 
     let postgres = Postgres::start(&options).await.unwrap();
-    wait_until("it serves again", async || {
-        server.get("/counters/1").await.status == 200
-    })
-    .await;
-    let stored = server
-        .value("SELECT concat_ws('/', n, version) FROM counters WHERE id = 1")
-        .await;
+    wait_until("it serves again", async || server.get("/counters/1").await.status == 200).await;
+    let stored = server.value("SELECT concat_ws('/', n, version) FROM counters WHERE id = 1").await;
     assert_eq!(stored.as_deref(), Some("0/1"));
     drop(server);
     postgres.stop().await.unwrap();
@@ -311,10 +267,7 @@ async fn a_write_on_a_connection_that_died_unused_is_never_of_unknown_outcome() 
         }
         some.join_all().await;
         sqlx::query(TERMINATE).execute(&mut conn).await.unwrap();
-        wait_until("they are gone", async || {
-            sessions(&mut conn, "true").await == 0
-        })
-        .await;
+        wait_until("they are gone", async || sessions(&mut conn, "true").await == 0).await;
         for _ in 0..8 {
             let reply = Reply::of(increment(&door, 1)).await;
             match (reply.status, reply.code()) {
@@ -330,10 +283,7 @@ async fn a_write_on_a_connection_that_died_unused_is_never_of_unknown_outcome() 
 async fn a_write_that_is_terminated_while_it_waits_was_not_made() {
     let server = Server::start(COUNTERS, &["counters"]).await;
     let mut holder = server.connect().await;
-    sqlx::raw_sql("BEGIN; SELECT FROM counters FOR UPDATE")
-        .execute(&mut holder)
-        .await
-        .unwrap();
+    sqlx::raw_sql("BEGIN; SELECT FROM counters FOR UPDATE").execute(&mut holder).await.unwrap();
     let waiting = tokio::spawn(Reply::of(increment(&Door::to(&server.url), 1)));
     let mut observer = server.connect().await;
     wait_until("the request waits for the row", async || {
@@ -341,19 +291,11 @@ async fn a_write_that_is_terminated_while_it_waits_was_not_made() {
     })
     .await;
     sqlx::query(TERMINATE).execute(&mut observer).await.unwrap();
-    assert_eq!(
-        waiting.await.unwrap().expect(503).code(),
-        "DATABASE_UNAVAILABLE"
-    );
+    assert_eq!(waiting.await.unwrap().expect(503).code(), "DATABASE_UNAVAILABLE");
     sqlx::raw_sql("COMMIT").execute(&mut holder).await.unwrap();
-    let stored = server
-        .value("SELECT concat_ws('/', n, version) FROM counters WHERE id = 1")
-        .await;
+    let stored = server.value("SELECT concat_ws('/', n, version) FROM counters WHERE id = 1").await;
     assert_eq!(stored.as_deref(), Some("0/1"));
-    server
-        .post("/counters/1/increment", r#"{"field":"n"}"#)
-        .await
-        .expect(200);
+    server.post("/counters/1/increment", r#"{"field":"n"}"#).await.expect(200);
 }
 
 /// A server with one connection to its database, by way of a wire, which has run every statement
@@ -366,14 +308,8 @@ async fn wired() -> (Server, Wire) {
     prepare(&database_url, NOTES, &["notes"]).await;
     let wire = Wire::to(&database_url).await;
     let server = Server::on(&wire.url, "[server]\nconnections = 1").await;
-    server
-        .put("/notes/2", Some("\"1\""), r#"{"text":"new"}"#)
-        .await
-        .expect(200);
-    server
-        .put("/notes/2", Some("\"1\""), r#"{"text":"newer"}"#)
-        .await
-        .expect(409);
+    server.put("/notes/2", Some("\"1\""), r#"{"text":"new"}"#).await.expect(200);
+    server.put("/notes/2", Some("\"1\""), r#"{"text":"newer"}"#).await.expect(409);
     (server, wire)
 }
 
@@ -383,23 +319,13 @@ const MARKED: &str = r#"{"text":"marked"}"#;
 async fn a_write_whose_answer_is_lost_is_unknown_and_its_repeat_is_no_conflict() {
     let (server, wire) = wired().await;
     wire.cut(Cut::Answer, "marked", 1);
-    let reply = server
-        .put("/notes/1", Some("\"1\""), MARKED)
-        .await
-        .expect(503);
+    let reply = server.put("/notes/1", Some("\"1\""), MARKED).await.expect(503);
     assert_eq!(reply.code(), "OUTCOME_UNKNOWN");
     wait_until("the write is there", async || {
-        server
-            .value("SELECT text FROM notes WHERE id = 1")
-            .await
-            .as_deref()
-            == Some("marked")
+        server.value("SELECT text FROM notes WHERE id = 1").await.as_deref() == Some("marked")
     })
     .await;
-    let again = server
-        .put("/notes/1", Some("\"1\""), MARKED)
-        .await
-        .expect(200);
+    let again = server.put("/notes/1", Some("\"1\""), MARKED).await.expect(200);
     assert_eq!(again.header("counterfoil-result"), "already-applied");
     assert_eq!(again.data()["version"], 2);
     assert_eq!(chain(&server, "notes", "1").await.len(), 2);
@@ -409,15 +335,9 @@ async fn a_write_whose_answer_is_lost_is_unknown_and_its_repeat_is_no_conflict()
 async fn a_write_that_is_lost_on_its_way_is_unknown_and_its_repeat_makes_it() {
     let (server, wire) = wired().await;
     wire.cut(Cut::Statement, "marked", 1);
-    let reply = server
-        .put("/notes/1", Some("\"1\""), MARKED)
-        .await
-        .expect(503);
+    let reply = server.put("/notes/1", Some("\"1\""), MARKED).await.expect(503);
     assert_eq!(reply.code(), "OUTCOME_UNKNOWN");
-    let again = server
-        .put("/notes/1", Some("\"1\""), MARKED)
-        .await
-        .expect(200);
+    let again = server.put("/notes/1", Some("\"1\""), MARKED).await.expect(200);
     assert_eq!(again.header("counterfoil-result"), "");
     assert_eq!(chain(&server, "notes", "1").await.len(), 2);
 }
@@ -425,22 +345,14 @@ async fn a_write_that_is_lost_on_its_way_is_unknown_and_its_repeat_makes_it() {
 #[tokio::test]
 async fn a_write_that_missed_is_not_of_unknown_outcome_when_its_explanation_is_lost() {
     let (server, wire) = wired().await;
-    server
-        .sql("UPDATE notes SET text = 'theirs' WHERE id = 1")
-        .await;
+    server.sql("UPDATE notes SET text = 'theirs' WHERE id = 1").await;
     for cut in [Cut::Answer, Cut::Statement] {
         // The first statement that carries the body is the write; the second one compares.
         wire.cut(cut, "marked", 2);
-        let reply = server
-            .put("/notes/1", Some("\"1\""), MARKED)
-            .await
-            .expect(503);
+        let reply = server.put("/notes/1", Some("\"1\""), MARKED).await.expect(503);
         assert_eq!(reply.code(), "DATABASE_UNAVAILABLE", "{cut:?}");
     }
-    server
-        .put("/notes/1", Some("\"1\""), MARKED)
-        .await
-        .expect(409);
+    server.put("/notes/1", Some("\"1\""), MARKED).await.expect(409);
     assert_eq!(chain(&server, "notes", "1").await.len(), 2);
 }
 
@@ -449,22 +361,10 @@ async fn a_read_or_a_dry_run_whose_connection_is_cut_is_not_of_unknown_outcome()
     let (server, wire) = wired().await;
     wire.cut(Cut::Answer, "marked", 1);
     let put = json(server.request(Method::PUT, "/notes/1?dry_run=true"), MARKED);
-    assert_eq!(
-        Reply::of(put).await.expect(503).code(),
-        "DATABASE_UNAVAILABLE"
-    );
+    assert_eq!(Reply::of(put).await.expect(503).code(), "DATABASE_UNAVAILABLE");
     wire.cut(Cut::Answer, "4711", 1);
-    assert_eq!(
-        server.get("/notes/4711").await.expect(503).code(),
-        "DATABASE_UNAVAILABLE"
-    );
+    assert_eq!(server.get("/notes/4711").await.expect(503).code(), "DATABASE_UNAVAILABLE");
     let mut conn = PgConnection::connect(&server.database_url).await.unwrap();
-    assert_eq!(
-        sessions(&mut conn, "state LIKE 'idle in transaction%'").await,
-        0
-    );
-    assert_eq!(
-        server.get("/notes/1").await.expect(200).data()["version"],
-        1
-    );
+    assert_eq!(sessions(&mut conn, "state LIKE 'idle in transaction%'").await, 0);
+    assert_eq!(server.get("/notes/1").await.expect(200).data()["version"], 1);
 }

@@ -47,11 +47,7 @@ async fn a_thousand_clients_that_leave_at_once_leave_nothing_half_done() {
     for n in 0..LEAVERS {
         let address = address.clone();
         let row = n % ROWS + 1;
-        let request = if n % 5 == 0 {
-            dry_run(row)
-        } else {
-            increment(row)
-        };
+        let request = if n % 5 == 0 { dry_run(row) } else { increment(row) };
         leavers.spawn(async move { send_and_leave(&address, &request, n % 2 == 0).await });
         if leavers.len() == AT_ONCE {
             leavers.join_next().await;
@@ -62,44 +58,24 @@ async fn a_thousand_clients_that_leave_at_once_leave_nothing_half_done() {
     // The server still serves, on every connection that it has.
     let mut conn = PgConnection::connect(&server.database_url).await.unwrap();
     server.get("/counters/1").await.expect(200);
-    wait_until("the server is at rest", async || {
-        sessions(&mut conn, "state <> 'idle'").await == 0
-    })
-    .await;
+    wait_until("the server is at rest", async || sessions(&mut conn, "state <> 'idle'").await == 0)
+        .await;
     assert!(sessions(&mut conn, "true").await >= 1);
-    let reply = server
-        .post("/counters/1/increment", r#"{"field":"n"}"#)
-        .await
-        .expect(200);
-    assert_eq!(
-        reply.data()["n"].as_i64().unwrap() + 1,
-        reply.data()["version"].as_i64().unwrap()
-    );
+    let reply = server.post("/counters/1/increment", r#"{"field":"n"}"#).await.expect(200);
+    assert_eq!(reply.data()["n"].as_i64().unwrap() + 1, reply.data()["version"].as_i64().unwrap());
 
     let mut written = 0;
     for row in 1..=ROWS {
         let path = format!("/counters/{row}");
         let stored = server.get(&path).await.expect(200);
-        let (n, version) = (
-            stored.data()["n"].as_i64().unwrap(),
-            stored.data()["version"].as_i64().unwrap(),
-        );
-        assert_eq!(
-            n + 1,
-            version,
-            "every write of row {row} happened whole or not at all"
-        );
+        let (n, version) =
+            (stored.data()["n"].as_i64().unwrap(), stored.data()["version"].as_i64().unwrap());
+        assert_eq!(n + 1, version, "every write of row {row} happened whole or not at all");
         let log = chain(&server, "counters", &row.to_string()).await;
         assert_eq!(log.len(), usize::try_from(version).unwrap());
         written += n;
     }
-    assert!(
-        written > 1,
-        "some of the writes were begun before their clients left"
-    );
-    assert_eq!(
-        sessions(&mut conn, "state LIKE 'idle in transaction%'").await,
-        0
-    );
+    assert!(written > 1, "some of the writes were begun before their clients left");
+    assert_eq!(sessions(&mut conn, "state LIKE 'idle in transaction%'").await, 0);
     assert_sound(&server).await;
 }

@@ -33,10 +33,7 @@ async fn chain(server: &Server, resource: &str, id: &str) -> Vec<Entry> {
     let whole: Vec<_> = (1..).take(versions.len()).collect();
     assert_eq!(versions, whole, "the chain of {resource}/{id} has a gap");
     let row = format!("SELECT row_to_json(t) FROM {resource} AS t WHERE t.id::text = '{id}'");
-    let row = server
-        .value(&row)
-        .await
-        .map(|row| serde_json::from_str::<Value>(&row).unwrap());
+    let row = server.value(&row).await.map(|row| serde_json::from_str::<Value>(&row).unwrap());
     let newest = entries.last().expect("the record has a history");
     match row {
         Some(row) => assert_eq!(newest.doc, row, "the newest entry of {resource}/{id}"),
@@ -67,9 +64,8 @@ async fn entries(conn: &mut PgConnection, resource: &str, id: &str) -> Vec<Entry
 
 /// The audit finds nothing.
 async fn assert_sound(server: &Server) {
-    let findings = server
-        .value("SELECT string_agg(a::text, '; ') FROM counterfoil.audit() AS a")
-        .await;
+    let findings =
+        server.value("SELECT string_agg(a::text, '; ') FROM counterfoil.audit() AS a").await;
     assert_eq!(findings, None);
 }
 
@@ -79,15 +75,11 @@ async fn sessions(conn: &mut PgConnection, condition: &str) -> i64 {
         "SELECT count(*) FROM pg_stat_activity \
          WHERE datname = current_database() AND application_name = 'counterfoil' AND {condition}"
     );
-    sqlx::query_scalar(sqlx::AssertSqlSafe(sql))
-        .fetch_one(conn)
-        .await
-        .unwrap()
+    sqlx::query_scalar(sqlx::AssertSqlSafe(sql)).fetch_one(conn).await.unwrap()
 }
 
 /// The version in an answer's tag.
 fn tagged(reply: &Reply) -> i32 {
     let tag = reply.header("etag").trim_matches('"');
-    tag.parse()
-        .unwrap_or_else(|_| panic!("no tag of ours: {} {}", reply.status, reply.text))
+    tag.parse().unwrap_or_else(|_| panic!("no tag of ours: {} {}", reply.status, reply.text))
 }

@@ -18,9 +18,7 @@ struct Counter {
 
 impl Counter {
     async fn new(server: &Server) -> Self {
-        Self {
-            conn: PgConnection::connect(&server.database_url).await.unwrap(),
-        }
+        Self { conn: PgConnection::connect(&server.database_url).await.unwrap() }
     }
 
     /// Sends a request and gives its answer with what it cost, our own looks and the watch on the
@@ -41,9 +39,7 @@ impl Counter {
 
 fn patch(server: &Server, id: i32, media_type: &str, body: &str) -> RequestBuilder {
     let request = server.request(Method::PATCH, &format!("/items/{id}"));
-    request
-        .header("content-type", media_type)
-        .body(body.to_owned())
+    request.header("content-type", media_type).body(body.to_owned())
 }
 
 fn put(server: &Server, id: i32, name: &str) -> RequestBuilder {
@@ -56,29 +52,15 @@ fn delete(server: &Server, id: i32) -> RequestBuilder {
 }
 
 fn increment(server: &Server, id: i32) -> RequestBuilder {
-    json(
-        server.request(Method::POST, &format!("/items/{id}/increment")),
-        r#"{"field":"n"}"#,
-    )
+    json(server.request(Method::POST, &format!("/items/{id}/increment")), r#"{"field":"n"}"#)
 }
 
 /// Every kind of write that changes the row `id`, to something that no other of them makes it.
 fn writes(server: &Server, id: i32) -> [(&'static str, RequestBuilder); 5] {
     [
         ("PUT", put(server, id, "put")),
-        (
-            "PATCH",
-            patch(server, id, "application/json", r#"{"name":"patched"}"#),
-        ),
-        (
-            "merge patch",
-            patch(
-                server,
-                id,
-                "application/merge-patch+json",
-                r#"{"name":"merged"}"#,
-            ),
-        ),
+        ("PATCH", patch(server, id, "application/json", r#"{"name":"patched"}"#)),
+        ("merge patch", patch(server, id, "application/merge-patch+json", r#"{"name":"merged"}"#)),
         ("increment", increment(server, id)),
         ("DELETE", delete(server, id)),
     ]
@@ -90,9 +72,10 @@ async fn a_write_that_applies_is_one_statement_with_and_without_if_match() {
     let mut counter = Counter::new(&server).await;
     for (id, guarded) in [(1, false), (2, true)] {
         for (version, (kind, request)) in (1..).zip(writes(&server, id)) {
-            let request = match guarded {
-                true => request.header("if-match", format!("\"{version}\"")),
-                false => request,
+            let request = if guarded {
+                request.header("if-match", format!("\"{version}\""))
+            } else {
+                request
             };
             let (reply, statements) = counter.count(request).await;
             reply.expect(if kind == "DELETE" { 204 } else { 200 });
@@ -105,9 +88,8 @@ async fn a_write_that_applies_is_one_statement_with_and_without_if_match() {
         reply.expect(201);
         assert_eq!(statements, 1, "POST");
     }
-    let (reply, statements) = counter
-        .count(put(&server, 102, "new").header("if-none-match", "*"))
-        .await;
+    let (reply, statements) =
+        counter.count(put(&server, 102, "new").header("if-none-match", "*")).await;
     reply.expect(201);
     assert_eq!(statements, 1, "PUT that creates");
 }
@@ -132,9 +114,7 @@ async fn a_json_patch_is_a_read_and_one_write() {
 async fn a_conflict_is_two_statements() {
     let server = Server::start(ITEMS, &["items"]).await;
     let mut counter = Counter::new(&server).await;
-    server
-        .sql("UPDATE items SET name = 'theirs' WHERE id = 1")
-        .await;
+    server.sql("UPDATE items SET name = 'theirs' WHERE id = 1").await;
     for (kind, request) in writes(&server, 1) {
         let (reply, statements) = counter.count(request.header("if-match", "\"1\"")).await;
         reply.expect(409);
@@ -156,12 +136,9 @@ async fn a_conflict_is_two_statements() {
 async fn a_write_that_was_made_already_is_two_statements() {
     let server = Server::start(ITEMS, &["items"]).await;
     let mut counter = Counter::new(&server).await;
-    Reply::of(put(&server, 1, "mine").header("if-match", "\"1\""))
-        .await
-        .expect(200);
-    let (reply, statements) = counter
-        .count(put(&server, 1, "mine").header("if-match", "\"1\""))
-        .await;
+    Reply::of(put(&server, 1, "mine").header("if-match", "\"1\"")).await.expect(200);
+    let (reply, statements) =
+        counter.count(put(&server, 1, "mine").header("if-match", "\"1\"")).await;
     let reply = reply.expect(200);
     assert_eq!(reply.header("counterfoil-result"), "already-applied");
     assert_eq!(statements, 2);

@@ -28,14 +28,8 @@ enum Verb {
     Increment,
 }
 
-const ALL: [Verb; 6] = [
-    Verb::Put,
-    Verb::Patch,
-    Verb::MergePatch,
-    Verb::JsonPatch,
-    Verb::Delete,
-    Verb::Increment,
-];
+const ALL: [Verb; 6] =
+    [Verb::Put, Verb::Patch, Verb::MergePatch, Verb::JsonPatch, Verb::Delete, Verb::Increment];
 
 impl Verb {
     /// The write of one client. What is set differs from client to client and from what any
@@ -49,12 +43,9 @@ impl Verb {
                 "application/json",
                 format!(r#"{{"id":1,"n":{n},"memo":"{client}"}}"#),
             ),
-            Self::Patch => (
-                Method::PATCH,
-                PATH.to_owned(),
-                "application/json",
-                format!(r#"{{"n":{n}}}"#),
-            ),
+            Self::Patch => {
+                (Method::PATCH, PATH.to_owned(), "application/json", format!(r#"{{"n":{n}}}"#))
+            }
             Self::MergePatch => (
                 Method::PATCH,
                 PATH.to_owned(),
@@ -75,9 +66,7 @@ impl Verb {
                 r#"{"field":"n","by":1000000}"#.to_owned(),
             ),
         };
-        door.request(method, &path)
-            .header("content-type", media_type)
-            .body(body)
+        door.request(method, &path).header("content-type", media_type).body(body)
     }
 }
 
@@ -98,46 +87,24 @@ async fn round(doors: &[Door], verbs: &[Verb], round: i32, tag: &str) -> Vec<(i3
 /// One answer is a success; every other names the winner's version and shows its row.
 fn judge(answers: &[(i32, Verb, Reply)], stale: i32) -> (i32, Verb) {
     let won = |status| matches!(status, 200 | 204);
-    let winners: Vec<_> = answers
-        .iter()
-        .filter(|(.., reply)| won(reply.status))
-        .collect();
+    let winners: Vec<_> = answers.iter().filter(|(.., reply)| won(reply.status)).collect();
     let [(client, verb, winner)] = winners.as_slice() else {
         panic!("{} writes at version {stale} went through", winners.len());
     };
     let deleted = *verb == Verb::Delete;
-    assert_eq!(
-        winner.status,
-        if deleted { 204 } else { 200 },
-        "{verb:?}: {}",
-        winner.text
-    );
+    assert_eq!(winner.status, if deleted { 204 } else { 200 }, "{verb:?}: {}", winner.text);
     for (loser, lost, reply) in answers.iter().filter(|(other, ..)| other != client) {
         let details = reply.details();
-        let context = format!(
-            "client {loser} ({lost:?}) lost to {client} ({verb:?}): {}",
-            reply.text
-        );
+        let context =
+            format!("client {loser} ({lost:?}) lost to {client} ({verb:?}): {}", reply.text);
         assert_eq!(details["your_version"], stale, "{context}");
         assert_eq!(details["current_version"], stale + 1, "{context}");
-        assert_eq!(
-            details["changed_by"],
-            format!("client {client}"),
-            "{context}"
-        );
+        assert_eq!(details["changed_by"], format!("client {client}"), "{context}");
         if deleted {
-            assert_eq!(
-                (reply.status, reply.code()),
-                (410, "RECORD_DELETED"),
-                "{context}"
-            );
+            assert_eq!((reply.status, reply.code()), (410, "RECORD_DELETED"), "{context}");
             assert_eq!(reply.data()["version"], stale, "{context}");
         } else {
-            assert_eq!(
-                (reply.status, reply.code()),
-                (409, "WRITE_CONFLICT"),
-                "{context}"
-            );
+            assert_eq!((reply.status, reply.code()), (409, "WRITE_CONFLICT"), "{context}");
             assert_eq!(tagged(reply), stale + 1, "{context}");
             assert_eq!(reply.data(), winner.data(), "{context}");
             let kind = match lost {
@@ -160,18 +127,10 @@ async fn stampede(server: &Server, doors: &[Door], verbs: &[Verb]) {
         version += 1;
         won.push((version, winner));
         if winner.1 == Verb::Delete {
-            let again = doors[0]
-                .request(Method::PUT, PATH)
-                .header("if-none-match", "*");
-            let again = again
-                .header("content-type", "application/json")
-                .body(r#"{"n":0}"#);
+            let again = doors[0].request(Method::PUT, PATH).header("if-none-match", "*");
+            let again = again.header("content-type", "application/json").body(r#"{"n":0}"#);
             version += 1;
-            assert_eq!(
-                tagged(&Reply::of(again).await.expect(201)),
-                version,
-                "it never restarts"
-            );
+            assert_eq!(tagged(&Reply::of(again).await.expect(201)), version, "it never restarts");
         }
     }
     let log = chain(server, "sheets", "1").await;
@@ -179,21 +138,9 @@ async fn stampede(server: &Server, doors: &[Door], verbs: &[Verb]) {
     for (version, (client, verb)) in won {
         let Entry { by, op, doc, .. } = log.iter().find(|entry| entry.version == version).unwrap();
         assert_eq!(*by, format!("client {client}"), "version {version}");
-        assert_eq!(
-            op,
-            if verb == Verb::Delete {
-                "delete"
-            } else {
-                "update"
-            },
-            "version {version}"
-        );
+        assert_eq!(op, if verb == Verb::Delete { "delete" } else { "update" }, "version {version}");
         if verb == Verb::Put {
-            assert_eq!(
-                doc["memo"],
-                Value::from(client.to_string()),
-                "version {version}"
-            );
+            assert_eq!(doc["memo"], Value::from(client.to_string()), "version {version}");
         }
     }
     assert_sound(server).await;
@@ -220,13 +167,7 @@ async fn writes_without_a_tag_all_go_through_one_version_each() {
     let server = Server::start(SHEET, &["sheets"]).await;
     let other = Server::on(&server.database_url, "").await;
     let doors = [Door::to(&server.url), Door::to(&other.url)];
-    let verbs = ALL.map(|verb| {
-        if verb == Verb::Delete {
-            Verb::JsonPatch
-        } else {
-            verb
-        }
-    });
+    let verbs = ALL.map(|verb| if verb == Verb::Delete { Verb::JsonPatch } else { verb });
     let mut versions = BTreeSet::new();
     for n in 0..3 {
         for (_, verb, reply) in round(&doors, &verbs, n, "*").await {
@@ -234,10 +175,7 @@ async fn writes_without_a_tag_all_go_through_one_version_each() {
             assert!(versions.insert(tagged(&reply)), "{verb:?}: {}", reply.text);
         }
     }
-    assert!(
-        versions.into_iter().eq(2..=3 * CLIENTS + 1),
-        "a version for each"
-    );
+    assert!(versions.into_iter().eq(2..=3 * CLIENTS + 1), "a version for each");
     let log = chain(&server, "sheets", "1").await;
     assert_eq!(log.last().map(|entry| entry.version), Some(3 * CLIENTS + 1));
     assert_sound(&server).await;

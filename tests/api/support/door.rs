@@ -11,15 +11,11 @@ pub struct Door {
 
 impl Door {
     pub fn to(url: &str) -> Self {
-        Self {
-            client: Client::builder().no_proxy().build().unwrap(),
-            url: url.to_owned(),
-        }
+        Self { client: Client::builder().no_proxy().build().unwrap(), url: url.to_owned() }
     }
 
     /// A request to `/api/v1{path}`.
     pub fn request(&self, method: Method, path: &str) -> RequestBuilder {
-        self.client
-            .request(method, format!("{}/api/v1{path}", self.url))
+        self.client.request(method, format!("{}/api/v1{path}", self.url))
     }
 }

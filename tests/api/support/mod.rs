@@ -15,7 +15,7 @@ use counterfoil::config::Config;
 use counterfoil::http::server::{self, Patience};
 use counterfoil::service::{self, Service};
 use reqwest::{Client, Method, RequestBuilder};
-use sqlx::{Connection as _, PgConnection};
+use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
@@ -35,12 +35,12 @@ pub struct Server {
 
 impl Server {
     /// Runs SQL in a fresh database, adopts the tables named, and serves them.
-    pub async fn start(sql: &'static str, tables: &[&str]) -> Self {
+    pub async fn start(sql: &str, tables: &[&str]) -> Self {
         Self::configured(sql, tables, "").await
     }
 
     /// As [`Self::start`], with the text of a `counterfoil.toml`.
-    pub async fn configured(sql: &'static str, tables: &[&str], config: &str) -> Self {
+    pub async fn configured(sql: &str, tables: &[&str], config: &str) -> Self {
         let database_url = database::create().await;
         prepare(&database_url, sql, tables).await;
         Self::on(&database_url, config).await
@@ -81,14 +81,14 @@ impl Server {
     /// Runs SQL as somebody else.
     pub async fn sql(&self, sql: &str) {
         let mut conn = self.connect().await;
-        sqlx::raw_sql(sqlx::AssertSqlSafe(sql.to_owned())).execute(&mut conn).await.unwrap();
+        sqlx::raw_sql(AssertSqlSafe(sql.to_owned())).execute(&mut conn).await.unwrap();
     }
 
     /// One value that SQL gives, as text; `None` for NULL or no row.
     pub async fn value(&self, sql: &str) -> Option<String> {
         let mut conn = self.connect().await;
         let sql = format!("SELECT ({sql})::text");
-        sqlx::query_scalar(sqlx::AssertSqlSafe(sql)).fetch_one(&mut conn).await.unwrap()
+        sqlx::query_scalar(AssertSqlSafe(sql)).fetch_one(&mut conn).await.unwrap()
     }
 
     /// A request to `/api/v1{path}`.
@@ -114,6 +114,12 @@ impl Server {
         Reply::of(json(guarded(self.request(Method::PATCH, path), if_match), body)).await
     }
 
+    /// A PATCH of this media type.
+    pub async fn patch_as(&self, media_type: &str, path: &str, body: &str) -> Reply {
+        let request = self.request(Method::PATCH, path).header("content-type", media_type);
+        Reply::of(request.body(body.to_owned())).await
+    }
+
     /// A DELETE, with `If-Match` where one is given.
     pub async fn delete(&self, path: &str, if_match: Option<&str>) -> Reply {
         Reply::of(guarded(self.request(Method::DELETE, path), if_match)).await
@@ -121,9 +127,9 @@ impl Server {
 }
 
 /// Runs SQL in a database and adopts the tables named.
-pub async fn prepare(database_url: &str, sql: &'static str, tables: &[&str]) {
+pub async fn prepare(database_url: &str, sql: &str, tables: &[&str]) {
     let mut conn = PgConnection::connect(database_url).await.unwrap();
-    sqlx::raw_sql(sql).execute(&mut conn).await.unwrap();
+    sqlx::raw_sql(AssertSqlSafe(sql.to_owned())).execute(&mut conn).await.unwrap();
     for table in tables {
         sqlx::query("SELECT counterfoil.adopt($1::regclass)")
             .bind(*table)

@@ -40,10 +40,7 @@ impl Program {
     /// Runs `dev` to its end, where it is to fail.
     pub async fn dev_to_end(directory: &Path) -> Output {
         let run = dev_command(directory).output();
-        tokio::time::timeout(LIMIT, run)
-            .await
-            .expect("it ends")
-            .unwrap()
+        tokio::time::timeout(LIMIT, run).await.expect("it ends").unwrap()
     }
 
     async fn start(mut command: Command) -> Self {
@@ -53,22 +50,13 @@ impl Program {
         let mut said = Vec::new();
         let url = loop {
             let line = tokio::time::timeout(LIMIT, output.next_line()).await;
-            let line = line
-                .expect("it listens")
-                .unwrap()
-                .expect("it says where it listens");
+            let line = line.expect("it listens").unwrap().expect("it says where it listens");
             said.push(line.clone());
             if let Some(url) = line.strip_prefix("listening: ") {
                 break url.to_owned();
             }
         };
-        Self {
-            child,
-            output,
-            pid,
-            url,
-            said,
-        }
+        Self { child, output, pid, url, said }
     }
 
     /// The rest of what it says until its end.
@@ -82,18 +70,13 @@ impl Program {
 
     /// Its status, once it has ended.
     pub async fn ended(&mut self) -> ExitStatus {
-        tokio::time::timeout(LIMIT, self.child.wait())
-            .await
-            .expect("it ends")
-            .unwrap()
+        tokio::time::timeout(LIMIT, self.child.wait()).await.expect("it ends").unwrap()
     }
 }
 
 fn dev_command(directory: &Path) -> Command {
     let mut command = command();
-    command
-        .args(["dev", "--listen", "127.0.0.1:0", "--data-dir"])
-        .arg(directory);
+    command.args(["dev", "--listen", "127.0.0.1:0", "--data-dir"]).arg(directory);
     command.current_dir(directory);
     command
 }
@@ -107,10 +90,7 @@ fn command() -> Command {
             command.env_remove(name);
         }
     }
-    command
-        .env("COUNTERFOIL_LOG", "error")
-        .stdin(Stdio::null())
-        .kill_on_drop(true);
+    command.env("COUNTERFOIL_LOG", "error").stdin(Stdio::null()).kill_on_drop(true);
     command
 }
 
@@ -119,19 +99,13 @@ pub fn signal(name: &str, pids: &[u32]) {
     let pids: Vec<_> = pids.iter().map(u32::to_string).collect();
     let script = format!("kill -s {name} {}", pids.join(" "));
     // A process may be gone by now; that is for the test to judge.
-    drop(
-        std::process::Command::new("sh")
-            .args(["-c", &script])
-            .output()
-            .unwrap(),
-    );
+    drop(std::process::Command::new("sh").args(["-c", &script]).output().unwrap());
 }
 
 /// Whether a process is there and more than an entry that nobody has collected yet.
 pub fn is_alive(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit_once(") ")
-        .is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
 }
 
 /// The processes that one started.
@@ -148,8 +122,5 @@ pub fn children(pid: u32) -> Vec<u32> {
 
 /// Waits for the end of processes.
 pub async fn all_gone(pids: &[u32]) {
-    wait_until("the processes have ended", async || {
-        !pids.iter().any(|&pid| is_alive(pid))
-    })
-    .await;
+    wait_until("the processes have ended", async || !pids.iter().any(|&pid| is_alive(pid))).await;
 }

@@ -37,10 +37,7 @@ impl Wire {
         let directory = Scratch::new("wire");
         let socket = directory.path().join(".s.PGSQL.5432");
         let listener = UnixListener::bind(&socket).unwrap();
-        let target = database::postgres()
-            .await
-            .socket_dir()
-            .join(".s.PGSQL.5432");
+        let target = database::postgres().await.socket_dir().join(".s.PGSQL.5432");
         let order = Arc::new(Mutex::new(None));
         let orders = order.clone();
         tokio::spawn(async move {
@@ -53,11 +50,7 @@ impl Wire {
         let (_, database) = rest.rsplit_once(':').unwrap();
         let host = directory.path().display().to_string().replace('/', "%2F");
         let url = format!("{user}@{host}:{database}");
-        Self {
-            url,
-            order,
-            _directory: directory,
-        }
+        Self { url, order, _directory: directory }
     }
 
     /// Cuts the connection at the `nth` statement from now on that carries this text.
@@ -89,10 +82,7 @@ async fn pass(near: UnixStream, far: UnixStream, orders: Arc<Mutex<Option<Order>
 fn due(orders: &Mutex<Option<Order>>, bytes: &[u8]) -> Option<Cut> {
     let mut pending = orders.lock().unwrap();
     let order = pending.as_mut()?;
-    if !bytes
-        .windows(order.marker.len())
-        .any(|window| window == order.marker)
-    {
+    if !bytes.windows(order.marker.len()).any(|window| window == order.marker) {
         return None;
     }
     order.nth -= 1;
