@@ -100,7 +100,7 @@ pub async fn run_patiently(
 /// run when the first bytes have told HTTP/1 from HTTP/2, and a client may keep those to itself.
 async fn overdue(first: &Notify, limit: Duration) {
     if tokio::time::timeout(limit, first.notified()).await.is_ok() {
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }
 

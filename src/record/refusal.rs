@@ -1,6 +1,7 @@
 //! From a constraint that stands against a row to the answer that names the field. Runs only where a
 //! write failed; the extra statements cost the happy path nothing.
 
+use serde_json::Value;
 use sqlx::{AssertSqlSafe, PgConnection};
 
 use crate::catalog::{Resource, quote_identifier};
@@ -107,6 +108,20 @@ fn already_exists(
             .current(Some(row.version), Some(row.json)),
         None => error,
     }
+}
+
+/// Whether the record that had the values first has gone by now, so that trying again may do. As a
+/// rule it has where the answer cannot show it, and where a PUT that was to create did not find it at
+/// its own address.
+pub(super) fn is_over(write: &Write, error: &Error) -> bool {
+    let Some(fields) = error.details().get("fields").and_then(Value::as_array) else {
+        return false;
+    };
+    let own_key = || write.resource.key_columns().map(|c| c.name.as_str());
+    let addressed = write.key.is_some() && write.verb == Verb::Create;
+    error.code() == Code::AlreadyExists
+        && (error.data().is_none()
+            || addressed && fields.iter().filter_map(Value::as_str).eq(own_key()))
 }
 
 /// The columns of the index behind a constraint, in its order; none where it holds expressions.

@@ -1,5 +1,7 @@
 //! Runs a write: one statement where it applies, a second one that explains it where it misses.
 
+use std::time::{Duration, Instant};
+
 use sqlx::postgres::{PgArguments, PgConnection, PgRow};
 use sqlx::query::Query;
 use sqlx::{AssertSqlSafe, Postgres, Row as _};
@@ -17,9 +19,13 @@ use crate::record::{
 };
 use crate::version::Version;
 
-/// How often a write starts over: after a deadlock, or when the row changed between the statement
-/// that missed and the one that was to explain the miss.
-const TRIES: usize = 4;
+/// How often a request is tried: after a deadlock, or when the row came, went or changed between the
+/// statement that missed and the one that was to explain the miss. Where many create and delete one
+/// record, that happens several times in a row.
+const TRIES: usize = 16;
+
+/// How long it is tried anew. Each deadlock takes PostgreSQL a second to see.
+const TRYING: Duration = Duration::from_secs(2);
 
 /// Runs one write to its outcome.
 ///
@@ -27,14 +33,19 @@ const TRIES: usize = 4;
 /// What the database could not do; everything that the request itself is to blame for is an
 /// [`Outcome`].
 pub async fn write(conn: &mut PgConnection, write: &Write) -> Result<Outcome, Fault> {
-    for _ in 0..TRIES {
+    let begun = Instant::now();
+    let mut tried = 0;
+    loop {
+        tried += 1;
+        let last = tried == TRIES || begun.elapsed() > TRYING;
         match attempt(conn, write).await {
-            Err(Fault::Retry) | Ok(None) => {}
-            Err(fault) => return Err(fault),
+            Ok(Some(Outcome::Refused(error))) if !last && refusal::is_over(write, &error) => {}
             Ok(Some(outcome)) => return Ok(outcome),
+            Ok(None) | Err(Fault::Retry) if !last => {}
+            Ok(None) => return Err(Fault::Retry),
+            Err(fault) => return Err(fault),
         }
     }
-    Err(Fault::Retry)
 }
 
 /// One attempt; `None` where it must start over on fresh ground.
@@ -114,10 +125,14 @@ async fn create(
             Ok(Some(Outcome::Created(row_of(&row)?, Key { parts })))
         }
         Ok(None) => Ok(Some(Outcome::Refused(refusal::swallowed(&write.resource)))),
-        Err(Fault::Taken(_)) if key.is_some() && exists(conn, write).await? => {
-            explain(conn, write, None).await
-        }
         Err(fault) => {
+            // A PUT that was to create is answered by the record, where that is what is in the way.
+            if key.is_some()
+                && matches!(fault, Fault::Taken(_))
+                && let Some(outcome) = explain(conn, write, None).await?
+            {
+                return Ok(Some(outcome));
+            }
             let error = refusal::explain(conn, write, Some(body), fault).await?;
             Ok(Some(Outcome::Refused(error)))
         }
@@ -146,10 +161,6 @@ async fn create_against_if_match(
         kind: "create_create",
         sides: None,
     }))
-}
-
-async fn exists(conn: &mut PgConnection, write: &Write) -> Result<bool, Fault> {
-    Ok(current(conn, write, None).await?.row.is_some())
 }
 
 /// Starts a conditional statement with its parameters: key, versions wanted and not wanted, actor.

@@ -2,7 +2,9 @@
 
 #![expect(
     clippy::unwrap_used,
+    clippy::expect_used,
     clippy::panic,
+    clippy::print_stdout,
     unreachable_pub,
     reason = "a test that cannot go on is to fail, and nobody uses this crate"
 )]
