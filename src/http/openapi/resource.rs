@@ -29,11 +29,7 @@ pub(super) struct Described<'a> {
 impl Described<'_> {
     pub(super) fn tag(&self) -> Value {
         let table = self.resource.table.replace('"', "");
-        let about = self
-            .resource
-            .comment
-            .clone()
-            .unwrap_or_else(|| format!("The table {table}"));
+        let about = self.resource.comment.clone().unwrap_or_else(|| format!("The table {table}"));
         json!({ "name": self.resource.name, "description": about })
     }
 
@@ -41,10 +37,7 @@ impl Described<'_> {
         let base = format!("/api/v1/{}", self.resource.name);
         let record = format!("{base}/{{id}}");
         let mut paths = members([
-            (
-                base,
-                json!({ "get": self.list(), "head": self.count(), "post": self.create() }),
-            ),
+            (base, json!({ "get": self.list(), "head": self.count(), "post": self.create() })),
             (
                 record.clone(),
                 json!({
@@ -86,10 +79,7 @@ impl Described<'_> {
                     _ => codes.retain(|code| *code != Code::WriteConflict),
                 }
             }
-            (
-                self.failure_name(status),
-                failure::response(status, &codes, Some(&row)),
-            )
+            (self.failure_name(status), failure::response(status, &codes, Some(&row)))
         });
         members(responses)
     }
@@ -99,11 +89,7 @@ impl Described<'_> {
     }
 
     fn failure_name(&self, status: u16) -> String {
-        self.named(if status == 409 {
-            "Conflict"
-        } else {
-            "PreconditionFailed"
-        })
+        self.named(if status == 409 { "Conflict" } else { "PreconditionFailed" })
     }
 
     fn schema(&self, suffix: &str) -> Value {
@@ -118,19 +104,13 @@ impl Described<'_> {
     /// parts that are each percent-encoded.
     fn id(&self) -> Value {
         let mut parts: Vec<_> = self.resource.key_columns().map(part).collect();
-        let names: Vec<_> = self
-            .resource
-            .key_columns()
-            .map(|c| format!("`{}`", c.name))
-            .collect();
+        let names: Vec<_> = self.resource.key_columns().map(|c| format!("`{}`", c.name)).collect();
         let (about, schema) = if parts.len() == 1 {
             (format!("The id: {}", names.concat()), parts.remove(0))
         } else {
             let count = parts.len();
-            let about = format!(
-                "The id: {}, joined by commas, each percent-encoded",
-                names.join(", ")
-            );
+            let about =
+                format!("The id: {}, joined by commas, each percent-encoded", names.join(", "));
             let schema = json!({
                 "type": "array", "prefixItems": parts, "items": false,
                 "minItems": count, "maxItems": count,
@@ -156,33 +136,25 @@ impl Described<'_> {
             .parameters(filter::parameters(self.resource))
             .common(&["After", "And", "Or", "NotAnd", "NotOr", "PreferCount"])
             .common(&REQUEST)
-            .success(
-                200,
-                "The page",
-                &["Link", "Content-Range", "Preference-Applied"],
-                Some(rows),
-            )
+            .success(200, "The page", &["Link", "Content-Range", "Preference-Applied"], Some(rows))
             .failures(&ANY)
             .finish()
     }
 
     fn count(&self) -> Value {
-        self.operation(
-            "count",
-            format!("The headers of a page of {}", self.resource.name),
-        )
-        .about("With `Prefer: count=exact`, how many rows there are.")
-        .parameters(filter::parameters(self.resource))
-        .common(&["After", "And", "Or", "NotAnd", "NotOr", "PreferCount"])
-        .common(&REQUEST)
-        .success(
-            200,
-            "The page's headers",
-            &["Link", "Content-Range", "Preference-Applied"],
-            None,
-        )
-        .bare_failures(&ANY)
-        .finish()
+        self.operation("count", format!("The headers of a page of {}", self.resource.name))
+            .about("With `Prefer: count=exact`, how many rows there are.")
+            .parameters(filter::parameters(self.resource))
+            .common(&["After", "And", "Or", "NotAnd", "NotOr", "PreferCount"])
+            .common(&REQUEST)
+            .success(
+                200,
+                "The page's headers",
+                &["Link", "Content-Range", "Preference-Applied"],
+                None,
+            )
+            .bare_failures(&ANY)
+            .finish()
     }
 
     fn read(&self) -> Value {
@@ -201,18 +173,15 @@ impl Described<'_> {
     }
 
     fn look(&self) -> Value {
-        self.operation(
-            "look",
-            format!("The headers of one record of {}", self.resource.name),
-        )
-        .parameters([filter::select(self.resource)])
-        .common(&["IfNoneMatch", "IfMatch"])
-        .common(&REQUEST)
-        .success(200, "The record's headers", &["ETag"], None)
-        .success(304, "The client has this version", &["ETag"], None)
-        .bare_failures(&ANY)
-        .bare_failures(&[410, 412])
-        .finish()
+        self.operation("look", format!("The headers of one record of {}", self.resource.name))
+            .parameters([filter::select(self.resource)])
+            .common(&["IfNoneMatch", "IfMatch"])
+            .common(&REQUEST)
+            .success(200, "The record's headers", &["ETag"], None)
+            .success(304, "The client has this version", &["ETag"], None)
+            .bare_failures(&ANY)
+            .bare_failures(&[410, 412])
+            .finish()
     }
 
     fn create(&self) -> Value {
@@ -239,39 +208,28 @@ impl Described<'_> {
         let about = "With `If-None-Match: *` it creates the record under this id, over a deletion \
             too; the version then goes on where it was.";
         let created = data(self.schema(""));
-        let operation = self.operation(
-            "replace",
-            format!("Replace a record of {}", self.resource.name),
-        );
-        self.write(
-            operation
-                .about(about)
-                .body([("application/json", self.schema("Replace"))]),
-        )
-        .success(
-            201,
-            "The new record",
-            &["Location", "Content-Location", "ETag", "Preference-Applied"],
-            Some(created),
-        )
-        .failures(&BODY)
-        .finish()
+        let operation =
+            self.operation("replace", format!("Replace a record of {}", self.resource.name));
+        self.write(operation.about(about).body([("application/json", self.schema("Replace"))]))
+            .success(
+                201,
+                "The new record",
+                &["Location", "Content-Location", "ETag", "Preference-Applied"],
+                Some(created),
+            )
+            .failures(&BODY)
+            .finish()
     }
 
     fn patch(&self) -> Value {
         let about = "As `application/merge-patch+json`, objects also merge inside JSON fields.";
-        let operation = self.operation(
-            "patch",
-            format!("Change fields of a record of {}", self.resource.name),
-        );
+        let operation =
+            self.operation("patch", format!("Change fields of a record of {}", self.resource.name));
         let fields = self.schema("Patch");
         self.write(operation.about(about).body([
             ("application/json", fields.clone()),
             ("application/merge-patch+json", fields),
-            (
-                "application/json-patch+json",
-                component("schemas", "JsonPatch"),
-            ),
+            ("application/json-patch+json", component("schemas", "JsonPatch")),
         ]))
         .failures(&BODY)
         .finish()
@@ -283,20 +241,14 @@ impl Described<'_> {
             format!("Raise a number of a record of {}", self.resource.name),
         );
         let about = "One atomic statement, for numbers that many writers raise at once.";
-        self.write(
-            operation
-                .about(about)
-                .body([("application/json", self.schema("Increment"))]),
-        )
-        .failures(&BODY)
-        .finish()
+        self.write(operation.about(about).body([("application/json", self.schema("Increment"))]))
+            .failures(&BODY)
+            .finish()
     }
 
     fn delete(&self) -> Value {
-        let operation = self.operation(
-            "delete",
-            format!("Delete a record of {}", self.resource.name),
-        );
+        let operation =
+            self.operation("delete", format!("Delete a record of {}", self.resource.name));
         self.guarded(operation.common(&["DryRun", "IfMatch", "IfNoneMatch"]))
             .success(204, "The record is gone", &[], None)
             .finish()
@@ -320,11 +272,7 @@ impl Described<'_> {
             .failures(&WRITE)
             .failure(409, &self.failure_name(409))
             .failure(412, &self.failure_name(412));
-        if self.resource.settings.require_if_match {
-            operation.failures(&[428])
-        } else {
-            operation
-        }
+        if self.resource.settings.require_if_match { operation.failures(&[428]) } else { operation }
     }
 
     /// A row in the answer to a read: whole, or what `select` leaves of it.

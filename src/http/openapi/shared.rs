@@ -38,11 +38,7 @@ pub(super) fn parameters() -> Map<String, Value> {
         ),
         (
             "PreferReturn",
-            header(
-                "Prefer",
-                "`return=minimal` answers without the row",
-                "return=minimal",
-            ),
+            header("Prefer", "`return=minimal` answers without the row", "return=minimal"),
         ),
         // No example: a 201 without its row is one that no description of a 201 can hold.
         (
@@ -54,10 +50,7 @@ pub(super) fn parameters() -> Map<String, Value> {
                 "schema": { "type": "string" },
             }),
         ),
-        (
-            "Actor",
-            header("X-Actor", "Who makes the request, for the history", "mina"),
-        ),
+        ("Actor", header("X-Actor", "Who makes the request, for the history", "mina")),
         (
             "RequestId",
             header(
@@ -85,18 +78,9 @@ pub(super) fn parameters() -> Map<String, Value> {
                 "schema": { "type": "string", "pattern": "^[A-Za-z0-9_-]+$" },
             }),
         ),
-        (
-            "And",
-            tree("and", "Conditions of which every one must hold"),
-        ),
-        (
-            "Or",
-            tree("or", "Conditions of which at least one must hold"),
-        ),
-        (
-            "NotAnd",
-            tree("not.and", "Conditions of which at least one must fail"),
-        ),
+        ("And", tree("and", "Conditions of which every one must hold")),
+        ("Or", tree("or", "Conditions of which at least one must hold")),
+        ("NotAnd", tree("not.and", "Conditions of which at least one must fail")),
         ("NotOr", tree("not.or", "Conditions of which none may hold")),
     ])
 }
@@ -132,31 +116,19 @@ pub(super) fn headers() -> Map<String, Value> {
                 "schema": { "type": "string", "pattern": "^\"[0-9]+\"$" },
             }),
         ),
-        (
-            "DocumentETag",
-            answered("The description's tag, for `If-None-Match`"),
-        ),
+        ("DocumentETag", answered("The description's tag, for `If-None-Match`")),
         ("Location", answered("The address of the new record")),
-        (
-            "Content-Location",
-            answered("The address of the row in the body"),
-        ),
+        ("Content-Location", answered("The address of the row in the body")),
         (
             "Content-Range",
             answered("The rows of this page and how many there are in all: `0-49/1312`"),
         ),
         ("Link", answered("The next page: `<…>; rel=\"next\"`")),
-        (
-            "Preference-Applied",
-            answered("The preferences that were followed"),
-        ),
+        ("Preference-Applied", answered("The preferences that were followed")),
         ("X-Request-Id", answered("Finds the request in the log")),
         ("Allow", answered("The methods that this address takes")),
         ("Accept-Patch", answered("The media types that PATCH takes")),
-        (
-            "Cache-Control",
-            answered("`no-store`: the row may move again at once"),
-        ),
+        ("Cache-Control", answered("`no-store`: the row may move again at once")),
         (
             "Retry-After",
             json!({
