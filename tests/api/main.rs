@@ -2,4 +2,6 @@
 
 mod support;
 
+mod openapi;
+mod stale_and_invalid;
 mod walkthrough;

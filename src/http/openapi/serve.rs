@@ -66,7 +66,7 @@ pub async fn openapi(State(app): State<App>, headers: HeaderMap) -> Result<Respo
     let lines = headers
         .get_all(IF_NONE_MATCH)
         .iter()
-        .map(|line| line.as_bytes());
+        .map(HeaderValue::as_bytes);
     let known = precondition::if_none_match_names(lines, &rendered.opaque)?;
     let mut response = Response::new(Body::empty());
     if known {
