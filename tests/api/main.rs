@@ -12,6 +12,8 @@
 mod support;
 
 mod interleavings;
+mod openapi;
 mod retention;
+mod stale_and_invalid;
 mod values;
 mod walkthrough;

@@ -11,7 +11,7 @@ pub(super) struct Operation {
 }
 
 impl Operation {
-    pub(super) fn new(id: String, tag: &str, summary: String) -> Self {
+    pub(super) fn new(id: &str, tag: &str, summary: &str) -> Self {
         let value =
             json!({ "operationId": id, "tags": [tag], "summary": summary, "parameters": [] });
         Self { value, responses: Map::new() }
@@ -59,6 +59,16 @@ impl Operation {
             response["content"] = json!({ "application/json": { "schema": schema } });
         }
         self.responses.insert(status.to_string(), response);
+        self
+    }
+
+    /// Where the answer of a status leads: operations and what they take from it.
+    pub(super) fn links(mut self, status: u16, links: Map<String, Value>) -> Self {
+        if let Some(response) = self.responses.get_mut(&status.to_string())
+            && !links.is_empty()
+        {
+            response["links"] = Value::Object(links);
+        }
         self
     }
 

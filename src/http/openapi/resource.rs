@@ -69,7 +69,7 @@ impl Described<'_> {
 
     /// The failures that show the current row.
     pub(super) fn responses(&self) -> Map<String, Value> {
-        let row = schema::current(self.schema(""));
+        let row = schema::current(&self.schema(""));
         let responses = failure::WITH_ROW.map(|status| {
             let mut codes = failure::codes(status);
             if self.resource.settings.conflict_status == 412 {
@@ -96,8 +96,8 @@ impl Described<'_> {
         component("schemas", &self.named(suffix))
     }
 
-    fn operation(&self, verb: &str, summary: String) -> Operation {
-        Operation::new(format!("{verb}{}", self.name), &self.resource.name, summary)
+    fn operation(&self, verb: &str, summary: &str) -> Operation {
+        Operation::new(&format!("{verb}{}", self.name), &self.resource.name, summary)
     }
 
     /// The id in the path. Its parts are an array in the style `simple`, which is commas between
@@ -131,18 +131,19 @@ impl Described<'_> {
         });
         let about = "Filters are query parameters named after the fields: `?status=eq.draft`. \
             Conditions on one field may be repeated; all must hold.";
-        self.operation("list", format!("A page of {}", self.resource.name))
+        self.operation("list", &format!("A page of {}", self.resource.name))
             .about(about)
             .parameters(filter::parameters(self.resource))
             .common(&["After", "And", "Or", "NotAnd", "NotOr", "PreferCount"])
             .common(&REQUEST)
             .success(200, "The page", &["Link", "Content-Range", "Preference-Applied"], Some(rows))
+            .links(200, self.links("/data/0"))
             .failures(&ANY)
             .finish()
     }
 
     fn count(&self) -> Value {
-        self.operation("count", format!("The headers of a page of {}", self.resource.name))
+        self.operation("count", &format!("The headers of a page of {}", self.resource.name))
             .about("With `Prefer: count=exact`, how many rows there are.")
             .parameters(filter::parameters(self.resource))
             .common(&["After", "And", "Or", "NotAnd", "NotOr", "PreferCount"])
@@ -159,8 +160,8 @@ impl Described<'_> {
 
     fn read(&self) -> Value {
         let not_modified = "The client has this version";
-        let row = data(self.answered());
-        self.operation("read", format!("One record of {}", self.resource.name))
+        let row = data(&self.answered());
+        self.operation("read", &format!("One record of {}", self.resource.name))
             .parameters([filter::select(self.resource)])
             .common(&["IfNoneMatch", "IfMatch"])
             .common(&REQUEST)
@@ -173,7 +174,7 @@ impl Described<'_> {
     }
 
     fn look(&self) -> Value {
-        self.operation("look", format!("The headers of one record of {}", self.resource.name))
+        self.operation("look", &format!("The headers of one record of {}", self.resource.name))
             .parameters([filter::select(self.resource)])
             .common(&["IfNoneMatch", "IfMatch"])
             .common(&REQUEST)
@@ -185,8 +186,8 @@ impl Described<'_> {
     }
 
     fn create(&self) -> Value {
-        let row = data(self.schema(""));
-        self.operation("create", format!("A new record of {}", self.resource.name))
+        let row = data(&self.schema(""));
+        self.operation("create", &format!("A new record of {}", self.resource.name))
             .common(&["DryRun", "PreferReturnCreated"])
             .common(&REQUEST)
             .body([("application/json", self.schema("Create"))])
@@ -196,6 +197,7 @@ impl Described<'_> {
                 &["Location", "Content-Location", "ETag", "Preference-Applied"],
                 Some(row),
             )
+            .links(201, self.links("/data"))
             .failures(&ANY)
             .failures(&WRITE)
             .failures(&BODY)
@@ -207,26 +209,31 @@ impl Described<'_> {
     fn replace(&self) -> Value {
         let about = "With `If-None-Match: *` it creates the record under this id, over a deletion \
             too; the version then goes on where it was.";
-        let created = data(self.schema(""));
+        let created = data(&self.schema(""));
         let operation =
-            self.operation("replace", format!("Replace a record of {}", self.resource.name));
-        self.write(operation.about(about).body([("application/json", self.schema("Replace"))]))
-            .success(
-                201,
-                "The new record",
-                &["Location", "Content-Location", "ETag", "Preference-Applied"],
-                Some(created),
-            )
-            .failures(&BODY)
-            .finish()
+            self.operation("replace", &format!("Replace a record of {}", self.resource.name));
+        self.write(
+            operation
+                .about(about)
+                .common(&["PreferReturnCreated"])
+                .body([("application/json", self.schema("Replace"))]),
+        )
+        .success(
+            201,
+            "The new record",
+            &["Location", "Content-Location", "ETag", "Preference-Applied"],
+            Some(created),
+        )
+        .failures(&BODY)
+        .finish()
     }
 
     fn patch(&self) -> Value {
         let about = "As `application/merge-patch+json`, objects also merge inside JSON fields.";
-        let operation =
-            self.operation("patch", format!("Change fields of a record of {}", self.resource.name));
+        let operation = self
+            .operation("patch", &format!("Change fields of a record of {}", self.resource.name));
         let fields = self.schema("Patch");
-        self.write(operation.about(about).body([
+        self.change(operation.about(about).body([
             ("application/json", fields.clone()),
             ("application/merge-patch+json", fields),
             ("application/json-patch+json", component("schemas", "JsonPatch")),
@@ -238,28 +245,33 @@ impl Described<'_> {
     fn increment(&self) -> Value {
         let operation = self.operation(
             "increment",
-            format!("Raise a number of a record of {}", self.resource.name),
+            &format!("Raise a number of a record of {}", self.resource.name),
         );
         let about = "One atomic statement, for numbers that many writers raise at once.";
-        self.write(operation.about(about).body([("application/json", self.schema("Increment"))]))
+        self.change(operation.about(about).body([("application/json", self.schema("Increment"))]))
             .failures(&BODY)
             .finish()
     }
 
     fn delete(&self) -> Value {
         let operation =
-            self.operation("delete", format!("Delete a record of {}", self.resource.name));
+            self.operation("delete", &format!("Delete a record of {}", self.resource.name));
         self.guarded(operation.common(&["DryRun", "IfMatch", "IfNoneMatch"]))
             .success(204, "The record is gone", &[], None)
             .finish()
     }
 
+    /// What every change of a row has in common.
+    fn change(&self, operation: Operation) -> Operation {
+        self.write(operation.common(&["PreferReturn"]))
+    }
+
     /// What every write of a row has in common.
     fn write(&self, operation: Operation) -> Operation {
-        let row = data(self.schema(""));
+        let row = data(&self.schema(""));
         let headers = ["ETag", "Content-Location", "Counterfoil-Result"];
         let minimal = ["ETag", "Preference-Applied", "Counterfoil-Result"];
-        self.guarded(operation.common(&["DryRun", "PreferReturn", "IfMatch", "IfNoneMatch"]))
+        self.guarded(operation.common(&["DryRun", "IfMatch", "IfNoneMatch"]))
             .success(200, "The row as it is now", &headers, Some(row))
             .success(204, "It is done; the row was not asked for", &minimal, None)
     }
@@ -273,6 +285,25 @@ impl Described<'_> {
             .failure(409, &self.failure_name(409))
             .failure(412, &self.failure_name(412));
         if self.resource.settings.require_if_match { operation.failures(&[428]) } else { operation }
+    }
+
+    /// What can be done with a row in an answer, where one field is the whole id.
+    fn links(&self, row: &str) -> Map<String, Value> {
+        let [place] = self.resource.key.as_slice() else {
+            return Map::new();
+        };
+        let field = self.resource.columns[*place].name.replace('~', "~0").replace('/', "~1");
+        let mut verbs = vec!["read", "look", "replace", "patch", "delete"];
+        if schema::countable(self.resource).next().is_some() {
+            verbs.push("increment");
+        }
+        let link = |verb: &str| {
+            json!({
+                "operationId": format!("{verb}{}", self.name),
+                "parameters": { "id": format!("$response.body#{row}/{field}") },
+            })
+        };
+        members(verbs.into_iter().map(|verb| (verb, link(verb))))
     }
 
     /// A row in the answer to a read: whole, or what `select` leaves of it.
@@ -297,6 +328,6 @@ fn part(column: &crate::catalog::Column) -> Value {
 }
 
 /// `{"data": …}`
-fn data(schema: Value) -> Value {
+fn data(schema: &Value) -> Value {
     json!({ "type": "object", "required": ["data"], "properties": { "data": schema } })
 }

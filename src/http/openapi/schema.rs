@@ -139,6 +139,6 @@ fn raised(column: &Column) -> Value {
 }
 
 /// The current row in a failure, where there is one that the caller may read.
-pub(super) fn current(row: Value) -> Value {
+pub(super) fn current(row: &Value) -> Value {
     or_null(json!({ "anyOf": [row] }))
 }

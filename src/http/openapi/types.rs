@@ -17,7 +17,7 @@ pub(super) enum Way {
 pub(super) const NUL_FREE: &str = r"^[^\x00]*$";
 pub(super) const UUID: &str =
     "[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}";
-const CLOCK: &str = r"([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\.[0-9]{1,6})?)?";
+const CLOCK: &str = r"(([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\.[0-9]{1,6})?)?|24:00(:00)?)";
 const DECIMAL: &str = r"[-+]?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?";
 const BYTES: &str = r"^\\x([0-9a-fA-F]{2})*$";
 /// Digits within which a bound is written exactly by every reader of JSON.
