@@ -77,10 +77,8 @@ impl Config {
     /// Where it cannot be read or names an unknown option.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
         let name = || path.display().to_string();
-        let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Unreadable {
-            path: name(),
-            source,
-        })?;
+        let text = std::fs::read_to_string(path)
+            .map_err(|source| ConfigError::Unreadable { path: name(), source })?;
         Self::parse(&text, &name())
     }
 
@@ -123,10 +121,7 @@ impl ResourceConfig {
         {
             problem(
                 "table",
-                format!(
-                    "{table} is not the adopted table, which is {}",
-                    resource.table
-                ),
+                format!("{table} is not the adopted table, which is {}", resource.table),
             );
         }
         for (option, columns) in [("read_only", &self.read_only), ("hidden", &self.hidden)] {
@@ -136,10 +131,7 @@ impl ResourceConfig {
                     None => problem(option, format!("{} has no column {column}", resource.table)),
                     Some(place) if option == "hidden" => {
                         if place == resource.version || resource.key.contains(&place) {
-                            problem(
-                                option,
-                                format!("{column} must be seen: it addresses the row"),
-                            );
+                            problem(option, format!("{column} must be seen: it addresses the row"));
                         } else {
                             resource.columns[place].hidden = true;
                         }
@@ -150,10 +142,7 @@ impl ResourceConfig {
         }
         let conflict_status = self.conflict_status.unwrap_or(409);
         if !matches!(conflict_status, 409 | 412) {
-            problem(
-                "conflict_status",
-                format!("{conflict_status} is neither 409 nor 412"),
-            );
+            problem("conflict_status", format!("{conflict_status} is neither 409 nor 412"));
         }
         resource.settings = Settings {
             conflict_status,

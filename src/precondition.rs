@@ -91,11 +91,7 @@ impl Precondition {
     pub fn standing(&self, current: Version) -> Standing {
         if self.if_match.as_ref().is_some_and(|c| !c.matches(current)) {
             Standing::Stale
-        } else if self
-            .if_none_match
-            .as_ref()
-            .is_some_and(|c| c.matches(current))
-        {
+        } else if self.if_none_match.as_ref().is_some_and(|c| c.matches(current)) {
             Standing::Unwanted
         } else {
             Standing::Holds
@@ -129,11 +125,8 @@ fn parse<'a>(
     strict: bool,
 ) -> Result<Option<Condition>, Error> {
     let malformed = |why: &str| {
-        Error::new(
-            Code::InvalidIfMatch,
-            format!("{header} cannot be read: {why}"),
-        )
-        .detail("header", header)
+        Error::new(Code::InvalidIfMatch, format!("{header} cannot be read: {why}"))
+            .detail("header", header)
     };
     let mut list = TagList::default();
     let mut present = false;
@@ -151,9 +144,9 @@ fn parse<'a>(
         TagList { any: true, .. } => Err(malformed("\"*\" stands in a list")),
         TagList { tags, .. } if tags.is_empty() => Err(malformed("it is empty")),
         TagList { tags, .. } if tags.len() > MOST_TAGS => Err(malformed("it names too many tags")),
-        TagList { tags, .. } => Ok(Some(Condition::Versions(
-            tags.iter().filter_map(|tag| tag.read(strict)).collect(),
-        ))),
+        TagList { tags, .. } => {
+            Ok(Some(Condition::Versions(tags.iter().filter_map(|tag| tag.read(strict)).collect())))
+        }
     }
 }
 
@@ -187,9 +180,7 @@ impl<'a> TagList<'a> {
             self.any = true;
             return Ok(after);
         }
-        let (weak, quoted) = rest
-            .strip_prefix("W/")
-            .map_or((false, rest), |after| (true, after));
+        let (weak, quoted) = rest.strip_prefix("W/").map_or((false, rest), |after| (true, after));
         let (opaque, after) = match quoted.strip_prefix('"') {
             Some(inner) => inner.split_once('"').ok_or("a quote is not closed")?,
             None if !weak => bare_version(rest)?,
@@ -205,14 +196,8 @@ impl<'a> TagList<'a> {
 
 /// `If-Match: 7`, as scripts write it: digits without quotes.
 fn bare_version(rest: &str) -> Result<(&str, &str), &'static str> {
-    let end = rest
-        .find(|c: char| !c.is_ascii_digit())
-        .unwrap_or(rest.len());
-    if end == 0 {
-        Err("a tag must stand in quotes")
-    } else {
-        Ok(rest.split_at(end))
-    }
+    let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+    if end == 0 { Err("a tag must stand in quotes") } else { Ok(rest.split_at(end)) }
 }
 
 #[cfg(test)]
@@ -286,16 +271,10 @@ mod tests {
 
     #[test]
     fn if_match_is_judged_before_if_none_match() {
-        let both = Precondition {
-            if_match: Some(of(&[7])),
-            if_none_match: Some(of(&[8])),
-        };
+        let both = Precondition { if_match: Some(of(&[7])), if_none_match: Some(of(&[8])) };
         assert_eq!(both.standing(Version(8)), Standing::Stale);
         assert_eq!(both.standing(Version(7)), Standing::Holds);
-        let none = Precondition {
-            if_match: None,
-            if_none_match: Some(of(&[8])),
-        };
+        let none = Precondition { if_match: None, if_none_match: Some(of(&[8])) };
         assert_eq!(none.standing(Version(8)), Standing::Unwanted);
     }
 }

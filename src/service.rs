@@ -82,9 +82,5 @@ pub async fn start(database_url: &str, config: Config) -> Result<Service, StartE
     let (db, catalog, refresh) = (app.db.clone(), app.catalog.clone(), app.refresh.clone());
     let router = http::router(app.clone(), &config.server.cors_origins);
     let watcher = tokio::spawn(watch::run(db, catalog, refresh, Arc::new(config)));
-    Ok(Service {
-        router,
-        app,
-        watcher,
-    })
+    Ok(Service { router, app, watcher })
 }

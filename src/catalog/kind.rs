@@ -60,11 +60,7 @@ impl Kind {
             Self::Json { .. } => Ok(()),
             Self::Bool => wanted(matches!(first, b't' | b'f'), "true or false"),
             Self::Integer(size) => {
-                let text = if is_string {
-                    string()?
-                } else {
-                    json.to_owned()
-                };
+                let text = if is_string { string()? } else { json.to_owned() };
                 integer(&text, *size)
             }
             Self::Float if is_string => {
@@ -78,11 +74,7 @@ impl Kind {
             Self::Numeric(_) if is_string => {
                 let text = string()?;
                 let special = matches!(text.as_str(), "NaN" | "Infinity" | "-Infinity");
-                if special {
-                    Ok(())
-                } else {
-                    self.check_decimal(&text)
-                }
+                if special { Ok(()) } else { self.check_decimal(&text) }
             }
             Self::Float => wanted(is_number, "a number"),
             Self::Numeric(_) if is_number => self.check_decimal(json),
@@ -161,10 +153,9 @@ fn integer(text: &str, size: u8) -> Result<(), String> {
 fn is_decimal(text: &str) -> bool {
     let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
     let (mantissa, exponent) = match unsigned.split_once(['e', 'E']) {
-        Some((mantissa, exponent)) => (
-            mantissa,
-            exponent.strip_prefix(['-', '+']).unwrap_or(exponent),
-        ),
+        Some((mantissa, exponent)) => {
+            (mantissa, exponent.strip_prefix(['-', '+']).unwrap_or(exponent))
+        }
         None => (unsigned, "0"),
     };
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, "0"));
@@ -191,9 +182,9 @@ fn check_array(element: &Kind, json: &str) -> Result<(), String> {
             Some(b'[') if !matches!(element, Kind::Json { .. }) => {
                 check_array(element, value.get())?;
             }
-            _ => element
-                .check(value)
-                .map_err(|wanted| format!("an array, each element {wanted}"))?,
+            _ => {
+                element.check(value).map_err(|wanted| format!("an array, each element {wanted}"))?
+            }
         }
     }
     Ok(())
@@ -204,8 +195,7 @@ mod tests {
     use super::*;
 
     fn check(kind: &Kind, json: &str) -> bool {
-        kind.check(&RawValue::from_string(json.to_owned()).unwrap())
-            .is_ok()
+        kind.check(&RawValue::from_string(json.to_owned()).unwrap()).is_ok()
     }
 
     #[test]
@@ -219,42 +209,18 @@ mod tests {
                 &["1", "-32768", "\"7\""],
                 &["32768", "1.5", "true", "\"x\"", "[]"],
             ),
-            (
-                &Kind::Integer(8),
-                &["9223372036854775807"],
-                &["9223372036854775808", "1e3"],
-            ),
-            (
-                &Kind::Float,
-                &["1e300", "\"NaN\"", "\"-Infinity\""],
-                &["\"x\"", "false", "{}"],
-            ),
+            (&Kind::Integer(8), &["9223372036854775807"], &["9223372036854775808", "1e3"]),
+            (&Kind::Float, &["1e300", "\"NaN\"", "\"-Infinity\""], &["\"x\"", "false", "{}"]),
             (
                 &numeric,
                 &["999.999", "-1", "\"12.30\"", "\"NaN\""],
                 &["1000", "\"1000\"", "\"a\"", "[]"],
             ),
-            (
-                &Kind::Text(Some(3)),
-                &["\"äöü\"", "\"abc   \""],
-                &["\"abcd\"", "5", "null1"],
-            ),
-            (
-                &Kind::Uuid,
-                &["\"01a11e82-d0bc-7367-9c39-5e9873953dde\""],
-                &["\"x\"", "1"],
-            ),
+            (&Kind::Text(Some(3)), &["\"äöü\"", "\"abc   \""], &["\"abcd\"", "5", "null1"]),
+            (&Kind::Uuid, &["\"01a11e82-d0bc-7367-9c39-5e9873953dde\""], &["\"x\"", "1"]),
             (&labels, &["\"draft\""], &["\"paid\"", "0"]),
-            (
-                &Kind::Date,
-                &["\"2026-11-30\"", "\"infinity\""],
-                &["\"tomorrow\"", "20261130"],
-            ),
-            (
-                &Kind::Bytea,
-                &["\"\\\\x0aFF\"", "\"\\\\x\""],
-                &["\"\\\\x0\"", "\"abc\""],
-            ),
+            (&Kind::Date, &["\"2026-11-30\"", "\"infinity\""], &["\"tomorrow\"", "20261130"]),
+            (&Kind::Bytea, &["\"\\\\x0aFF\"", "\"\\\\x\""], &["\"\\\\x0\"", "\"abc\""]),
             (
                 &Kind::Array(Box::new(Kind::Integer(4))),
                 &["[1,null,2]", "[[1],[2]]"],
@@ -267,10 +233,7 @@ mod tests {
             for json in *good {
                 assert!(check(kind, json), "{kind:?} takes {json}");
             }
-            for json in bad
-                .iter()
-                .filter(|j| serde_json::from_str::<&RawValue>(j).is_ok())
-            {
+            for json in bad.iter().filter(|j| serde_json::from_str::<&RawValue>(j).is_ok()) {
                 assert!(!check(kind, json), "{kind:?} refuses {json}");
             }
         }

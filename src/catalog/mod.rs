@@ -22,14 +22,8 @@ pub struct Catalog {
 impl Catalog {
     /// Collects resources under their names.
     pub fn new(resources: impl IntoIterator<Item = Resource>, fingerprint: String) -> Self {
-        let resources = resources
-            .into_iter()
-            .map(|r| (r.name.clone(), Arc::new(r)))
-            .collect();
-        Self {
-            resources,
-            fingerprint,
-        }
+        let resources = resources.into_iter().map(|r| (r.name.clone(), Arc::new(r))).collect();
+        Self { resources, fingerprint }
     }
 
     /// The resource of this name.
@@ -96,19 +90,13 @@ impl Resource {
 
     /// The columns that a body may set, apart from the key.
     pub fn writable(&self) -> impl Iterator<Item = (usize, &Column)> {
-        self.columns
-            .iter()
-            .enumerate()
-            .filter(|(i, c)| !self.key.contains(i) && c.writable())
+        self.columns.iter().enumerate().filter(|(i, c)| !self.key.contains(i) && c.writable())
     }
 }
 
 /// A column of an adopted table.
 #[derive(Clone, Debug)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is a fact of its own in the catalogue"
-)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own in the catalogue")]
 pub struct Column {
     /// The name, as it stands in JSON.
     pub name: String,
@@ -172,11 +160,7 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self {
-            conflict_status: 409,
-            require_if_match: false,
-            strict_etags: false,
-        }
+        Self { conflict_status: 409, require_if_match: false, strict_etags: false }
     }
 }
 

@@ -74,20 +74,14 @@ struct FoundType {
 pub async fn load(conn: &mut PgConnection) -> sqlx::Result<Catalog> {
     let mut tx = conn.begin().await?;
     // Types and defaults are to be printed with their schemas, whatever the role's search path is.
-    sqlx::query("SELECT set_config('search_path', 'pg_catalog', true)")
-        .execute(&mut *tx)
-        .await?;
-    let (fingerprint, found): (String, String) = sqlx::query_as(include_str!("load.sql"))
-        .fetch_one(&mut *tx)
-        .await?;
+    sqlx::query("SELECT set_config('search_path', 'pg_catalog', true)").execute(&mut *tx).await?;
+    let (fingerprint, found): (String, String) =
+        sqlx::query_as(include_str!("load.sql")).fetch_one(&mut *tx).await?;
     tx.commit().await?;
     let found: Found =
         serde_json::from_str(&found).map_err(|e| sqlx::Error::Decode(Box::new(e)))?;
     let types: HashMap<u32, &FoundType> = found.types.iter().map(|t| (t.oid, t)).collect();
-    let resources = found
-        .resources
-        .into_iter()
-        .map(|resource| build(resource, &types));
+    let resources = found.resources.into_iter().map(|resource| build(resource, &types));
     Ok(Catalog::new(resources, fingerprint))
 }
 
@@ -96,9 +90,7 @@ pub async fn load(conn: &mut PgConnection) -> sqlx::Result<Catalog> {
 /// # Errors
 /// Those of the database.
 pub async fn fingerprint(conn: &mut PgConnection) -> sqlx::Result<String> {
-    sqlx::query_scalar("SELECT counterfoil.fingerprint()")
-        .fetch_one(conn)
-        .await
+    sqlx::query_scalar("SELECT counterfoil.fingerprint()").fetch_one(conn).await
 }
 
 /// Makes a table a resource; gives one line per step, for people.
@@ -136,28 +128,19 @@ pub async fn release(
             .fetch_one(&mut *conn)
             .await?;
     let argument = if known { "$1::text" } else { "$1::regclass" };
-    sqlx::query_scalar(AssertSqlSafe(format!(
-        "SELECT counterfoil.release({argument}, $2)"
-    )))
-    .bind(name)
-    .bind(drop_version)
-    .fetch_all(conn)
-    .await
+    sqlx::query_scalar(AssertSqlSafe(format!("SELECT counterfoil.release({argument}, $2)")))
+        .bind(name)
+        .bind(drop_version)
+        .fetch_all(conn)
+        .await
 }
 
 fn build(found: FoundResource, types: &HashMap<u32, &FoundType>) -> Resource {
-    let columns: Vec<Column> = found
-        .columns
-        .into_iter()
-        .map(|c| build_column(c, &found.version_column, types))
-        .collect();
+    let columns: Vec<Column> =
+        found.columns.into_iter().map(|c| build_column(c, &found.version_column, types)).collect();
     let position = |name: &String| columns.iter().position(|c| &c.name == name);
     Resource {
-        table: format!(
-            "{}.{}",
-            quote_identifier(&found.schema),
-            quote_identifier(&found.table)
-        ),
+        table: format!("{}.{}", quote_identifier(&found.schema), quote_identifier(&found.table)),
         version: position(&found.version_column).unwrap_or_default(),
         key: found.key.iter().filter_map(position).collect(),
         history: found.history,
@@ -195,11 +178,7 @@ fn build_column(
 fn build_reference(found: FoundReference) -> Reference {
     Reference {
         columns: found.columns,
-        table: format!(
-            "{}.{}",
-            quote_identifier(&found.schema),
-            quote_identifier(&found.table)
-        ),
+        table: format!("{}.{}", quote_identifier(&found.schema), quote_identifier(&found.table)),
         targets: found.targets,
     }
 }
@@ -275,12 +254,7 @@ mod tests {
         for constant in ["0", "'draft'::text", "'a(b'::text", "NULL::text", "true"] {
             assert!(!is_volatile(constant), "{constant}");
         }
-        for call in [
-            "now()",
-            "CURRENT_DATE",
-            "nextval('s'::regclass)",
-            "gen_random_uuid()",
-        ] {
+        for call in ["now()", "CURRENT_DATE", "nextval('s'::regclass)", "gen_random_uuid()"] {
             assert!(is_volatile(call), "{call}");
         }
     }

@@ -26,12 +26,7 @@ struct Cli {
     #[arg(long, global = true, env = "COUNTERFOIL_LOG", default_value = "warn")]
     log: String,
     /// How to log
-    #[arg(
-        long,
-        global = true,
-        env = "COUNTERFOIL_LOG_FORMAT",
-        default_value = "text"
-    )]
+    #[arg(long, global = true, env = "COUNTERFOIL_LOG_FORMAT", default_value = "text")]
     log_format: LogFormat,
 }
 
@@ -124,18 +119,12 @@ struct Failure {
 
 impl Failure {
     fn new(message: impl std::fmt::Display) -> Self {
-        Self {
-            status: 1,
-            message: message.to_string(),
-        }
+        Self { status: 1, message: message.to_string() }
     }
 
     /// A wrong configuration or command line.
     fn usage(message: impl std::fmt::Display) -> Self {
-        Self {
-            status: 2,
-            message: message.to_string(),
-        }
+        Self { status: 2, message: message.to_string() }
     }
 }
 
@@ -153,12 +142,7 @@ pub async fn run() -> ExitCode {
 }
 
 async fn dispatch(cli: Cli) -> Result<(), Failure> {
-    let Cli {
-        verb,
-        database_url,
-        config,
-        ..
-    } = cli;
+    let Cli { verb, database_url, config, .. } = cli;
     let database = || {
         let missing = "Which database? Say --database-url or set DATABASE_URL";
         database_url.clone().ok_or_else(|| Failure::usage(missing))
@@ -177,9 +161,7 @@ async fn dispatch(cli: Cli) -> Result<(), Failure> {
 
 fn log_to_stderr(filter: &str, format: LogFormat) {
     let filter = tracing_subscriber::EnvFilter::new(filter);
-    let builder = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr);
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     match format {
         LogFormat::Text => builder.init(),
         LogFormat::Json => builder.json().init(),

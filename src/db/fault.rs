@@ -126,10 +126,6 @@ fn refusal(error: &PgDatabaseError) -> String {
 }
 
 fn unexpected(error: &PgDatabaseError) -> Fault {
-    tracing::error!(
-        code = error.code(),
-        message = error.message(),
-        "unexpected database error"
-    );
+    tracing::error!(code = error.code(), message = error.message(), "unexpected database error");
     Fault::Unexpected(error.code().to_owned())
 }

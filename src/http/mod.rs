@@ -51,21 +51,12 @@ pub fn router(app: App, cors_origins: &[String]) -> Router {
     Router::new()
         .route("/healthz", get(health::alive))
         .route("/readyz", get(health::ready))
-        .route(
-            "/api/v1/{resource}",
-            get(records::list).post(records::create),
-        )
+        .route("/api/v1/{resource}", get(records::list).post(records::create))
         .route(
             "/api/v1/{resource}/{id}",
-            get(records::read)
-                .put(records::replace)
-                .patch(records::patch)
-                .delete(records::delete),
+            get(records::read).put(records::replace).patch(records::patch).delete(records::delete),
         )
-        .route(
-            "/api/v1/{resource}/{id}/increment",
-            post(records::increment),
-        )
+        .route("/api/v1/{resource}/{id}/increment", post(records::increment))
         .fallback(no_route)
         .method_not_allowed_fallback(no_method)
         .with_state(app)
@@ -79,18 +70,12 @@ async fn no_route() -> Error {
 }
 
 async fn no_method() -> Error {
-    Error::new(
-        Code::MethodNotAllowed,
-        "This address does not take this method",
-    )
+    Error::new(Code::MethodNotAllowed, "This address does not take this method")
 }
 
 fn panicked(_: Box<dyn std::any::Any + Send>) -> axum::response::Response {
     use axum::response::IntoResponse as _;
     tracing::error!("a handler panicked");
-    Error::new(
-        Code::Internal,
-        "The service failed; the request id finds it in the log",
-    )
-    .into_response()
+    Error::new(Code::Internal, "The service failed; the request id finds it in the log")
+        .into_response()
 }

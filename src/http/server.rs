@@ -64,10 +64,7 @@ pub async fn run(listener: TcpListener, router: Router, shutdown: impl Future<Ou
         });
     }
     drop(listener);
-    if tokio::time::timeout(DRAIN_TIME, graceful.shutdown())
-        .await
-        .is_err()
-    {
+    if tokio::time::timeout(DRAIN_TIME, graceful.shutdown()).await.is_err() {
         tracing::warn!("requests were still under way when the time to finish them was over");
     }
 }
@@ -76,11 +73,7 @@ async fn accept(
     listener: &TcpListener,
     places: &Arc<Semaphore>,
 ) -> std::io::Result<(tokio::net::TcpStream, tokio::sync::OwnedSemaphorePermit)> {
-    let place = places
-        .clone()
-        .acquire_owned()
-        .await
-        .map_err(std::io::Error::other)?;
+    let place = places.clone().acquire_owned().await.map_err(std::io::Error::other)?;
     let (stream, _) = listener.accept().await?;
     Ok((stream, place))
 }

@@ -10,12 +10,7 @@ use crate::version::Version;
 
 /// The answer to a write that met a newer row (API.md section 4.2).
 pub fn conflict(resource: &Resource, conflict: Conflict) -> Error {
-    let Conflict {
-        current,
-        yours,
-        by,
-        kind,
-    } = conflict;
+    let Conflict { current, yours, by, kind } = conflict;
     let version = current.as_ref().map(|row| row.version);
     let message = match current {
         Some(_) => "This record changed since you loaded it",
@@ -53,20 +48,14 @@ pub fn unwanted(row: Row) -> Error {
 
 /// The answer to a read under `If-Match` that met another version (RFC 9110 §13.1.1).
 pub fn unmet(row: Row) -> Error {
-    Error::new(
-        Code::PreconditionFailed,
-        "The record is at a version that If-Match does not name",
-    )
-    .detail("current_version", row.version.0)
-    .current(Some(row.version), Some(row.json))
+    Error::new(Code::PreconditionFailed, "The record is at a version that If-Match does not name")
+        .detail("current_version", row.version.0)
+        .current(Some(row.version), Some(row.json))
 }
 
 /// The answer for a record that never was.
 pub fn missing(resource: &Resource) -> Error {
-    Error::new(
-        Code::NotFound,
-        format!("{} has no record with this id", resource.name),
-    )
+    Error::new(Code::NotFound, format!("{} has no record with this id", resource.name))
 }
 
 fn authored(error: Error, by: Option<Authorship>) -> Error {

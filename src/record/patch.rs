@@ -29,12 +29,7 @@ pub fn read(bytes: &[u8]) -> Result<json_patch::Patch, Error> {
             normalize_numbers(&mut value);
             serde_json::from_value(value)
         })
-        .map_err(|_| {
-            Error::new(
-                Code::InvalidValue,
-                "The body is not a JSON Patch (RFC 6902)",
-            )
-        })
+        .map_err(|_| Error::new(Code::InvalidValue, "The body is not a JSON Patch (RFC 6902)"))
 }
 
 /// Reads the record, patches it, and writes the columns that differ, if it is still what was read.
@@ -95,17 +90,11 @@ fn patched(row: &Row, operations: &json_patch::Patch) -> Result<Vec<Member>, Err
     for operation in operations.iter() {
         json_patch::patch(&mut after, std::slice::from_ref(operation)).map_err(|e| refused(&e))?;
         if after.to_string().len() > MOST_BYTES {
-            return Err(Error::new(
-                Code::InvalidValue,
-                "The patched record would be too large",
-            ));
+            return Err(Error::new(Code::InvalidValue, "The patched record would be too large"));
         }
     }
     let (Value::Object(before), Value::Object(after)) = (before, after) else {
-        return Err(Error::new(
-            Code::InvalidValue,
-            "The patch must leave the record an object",
-        ));
+        return Err(Error::new(Code::InvalidValue, "The patch must leave the record an object"));
     };
     differing(&before, &after)
 }
@@ -115,9 +104,7 @@ fn differing(
     after: &Map<String, Value>,
 ) -> Result<Vec<Member>, Error> {
     let removed = before.keys().filter(|name| !after.contains_key(*name));
-    let changed = after
-        .iter()
-        .filter(|(name, value)| before.get(*name) != Some(value));
+    let changed = after.iter().filter(|(name, value)| before.get(*name) != Some(value));
     changed
         .chain(removed.map(|name| (name, &Value::Null)))
         .map(|(name, value)| {
@@ -132,14 +119,10 @@ fn refused(error: &json_patch::PatchError) -> Error {
     let pointer = error.path.to_string();
     let field = pointer.split('/').nth(1).unwrap_or_default().to_owned();
     let (code, message) = match error.kind {
-        PatchErrorKind::TestFailed => (
-            Code::WriteConflict,
-            format!("The record's {pointer} is not what the patch expects"),
-        ),
-        _ => (
-            Code::InvalidValue,
-            format!("The patch cannot be applied at {pointer}"),
-        ),
+        PatchErrorKind::TestFailed => {
+            (Code::WriteConflict, format!("The record's {pointer} is not what the patch expects"))
+        }
+        _ => (Code::InvalidValue, format!("The patch cannot be applied at {pointer}")),
     };
     Error::field(code, &field, message)
         .detail("pointer", pointer)

@@ -51,11 +51,7 @@ pub struct Cache(RwLock<HashMap<Shape, Arc<str>>>);
 /// The text of a statement.
 pub fn text(resource: &Resource, shape: &Shape) -> Arc<str> {
     let cache = &resource.statements.0;
-    if let Some(text) = cache
-        .read()
-        .unwrap_or_else(PoisonError::into_inner)
-        .get(shape)
-    {
+    if let Some(text) = cache.read().unwrap_or_else(PoisonError::into_inner).get(shape) {
         return text.clone();
     }
     let text: Arc<str> = write(resource, shape).into();
@@ -86,27 +82,20 @@ pub fn row(resource: &Resource, select: Option<&[usize]>) -> String {
         Some(places) => places.iter().map(|&i| &resource.columns[i]).collect(),
     };
     let list: Vec<_> = columns.iter().map(|c| format!("t.{}", c.quoted)).collect();
-    format!(
-        "row_to_json((SELECT x FROM (SELECT {}) AS x))::text",
-        list.join(", ")
-    )
+    format!("row_to_json((SELECT x FROM (SELECT {}) AS x))::text", list.join(", "))
 }
 
 /// `t`'s key equals the parameters from `$1` on, one per part.
 pub fn key_predicate(resource: &Resource) -> String {
     let parts = resource.key_columns().enumerate();
-    let parts: Vec<_> = parts
-        .map(|(i, c)| format!("t.{} = ${}::{}", c.quoted, i + 1, c.cast_type))
-        .collect();
+    let parts: Vec<_> =
+        parts.map(|(i, c)| format!("t.{} = ${}::{}", c.quoted, i + 1, c.cast_type)).collect();
     parts.join(" AND ")
 }
 
 /// The parts of `t`'s key as one text array.
 fn key_parts(resource: &Resource) -> String {
-    let parts: Vec<_> = resource
-        .key_columns()
-        .map(|c| format!("t.{}::text", c.quoted))
-        .collect();
+    let parts: Vec<_> = resource.key_columns().map(|c| format!("t.{}::text", c.quoted)).collect();
     format!("ARRAY[{}]", parts.join(", "))
 }
 
@@ -121,10 +110,7 @@ fn record(resource: &Resource, set: &[usize], parameter: usize) -> String {
         .map(|&i| &resource.columns[i])
         .map(|c| format!("{} {}", c.quoted, c.sql_type))
         .collect();
-    format!(
-        "json_to_record(${parameter}::json) AS r({})",
-        columns.join(", ")
-    )
+    format!("json_to_record(${parameter}::json) AS r({})", columns.join(", "))
 }
 
 /// Names the actor to the change log, for this statement only. It rides along in the statement, so
@@ -147,17 +133,11 @@ fn get(resource: &Resource, select: Option<&[usize]>) -> String {
 
 /// Parameters: the body, the actor.
 fn insert(resource: &Resource, set: &[usize]) -> String {
-    let names: String = set.iter().fold(String::new(), |s, &i| {
-        s + &resource.columns[i].quoted + ", "
-    });
-    let values = set.iter().fold(String::new(), |s, &i| {
-        s + &inserted(&resource.columns[i]) + ", "
-    });
-    let body = if set.is_empty() {
-        "(SELECT $1::json) AS r".to_owned()
-    } else {
-        record(resource, set, 1)
-    };
+    let names: String =
+        set.iter().fold(String::new(), |s, &i| s + &resource.columns[i].quoted + ", ");
+    let values = set.iter().fold(String::new(), |s, &i| s + &inserted(&resource.columns[i]) + ", ");
+    let body =
+        if set.is_empty() { "(SELECT $1::json) AS r".to_owned() } else { record(resource, set, 1) };
     format!(
         "{} INSERT INTO {} AS t ({names}{}) SELECT {values}1 FROM {body}, actor RETURNING {}, {}, {}",
         actor(2),
@@ -186,11 +166,7 @@ fn conditional(resource: &Resource, write: &str, bring: &str) -> String {
         "{} {write} {bring} WHERE {} AND {}",
         actor(k + 3),
         key_predicate(resource),
-        Precondition::predicate(
-            &version(resource),
-            &format!("${}", k + 1),
-            &format!("${}", k + 2)
-        ),
+        Precondition::predicate(&version(resource), &format!("${}", k + 1), &format!("${}", k + 2)),
     )
 }
 
@@ -215,22 +191,14 @@ fn changed(resource: &Resource, assignments: &str, set: &[usize]) -> String {
         record(resource, set, resource.key.len() + 4) + ", "
     };
     let quoted = &resource.version_column().quoted;
-    let write = format!(
-        "UPDATE {} AS t SET {assignments}{quoted} = t.{quoted} + 1",
-        resource.table
-    );
+    let write =
+        format!("UPDATE {} AS t SET {assignments}{quoted} = t.{quoted} + 1", resource.table);
     let update = conditional(resource, &write, &format!("FROM {body}actor"));
-    format!(
-        "{update} RETURNING {}, {}",
-        version(resource),
-        row(resource, None)
-    )
+    format!("{update} RETURNING {}, {}", version(resource), row(resource, None))
 }
 
 fn increment(resource: &Resource, column: usize) -> String {
-    let Column {
-        quoted, cast_type, ..
-    } = &resource.columns[column];
+    let Column { quoted, cast_type, .. } = &resource.columns[column];
     let by = resource.key.len() + 4;
     let assignment = format!("{quoted} = coalesce(t.{quoted}, 0) + ${by}::{cast_type}, ");
     changed(resource, &assignment, &[])
@@ -238,11 +206,7 @@ fn increment(resource: &Resource, column: usize) -> String {
 
 fn delete(resource: &Resource) -> String {
     let write = format!("DELETE FROM {} AS t", resource.table);
-    format!(
-        "{} RETURNING {}",
-        conditional(resource, &write, "USING actor"),
-        version(resource)
-    )
+    format!("{} RETURNING {}", conditional(resource, &write, "USING actor"), version(resource))
 }
 
 /// What an update stores in a column: the value of the body's row `r`, seen beside the row `t`.
@@ -331,10 +295,7 @@ fn nothing_new(
     merged: &[usize],
 ) -> String {
     let same = |column: &Column, value: &str| {
-        format!(
-            "to_jsonb({value}) IS NOT DISTINCT FROM to_jsonb(t.{})",
-            column.quoted
-        )
+        format!("to_jsonb({value}) IS NOT DISTINCT FROM to_jsonb(t.{})", column.quoted)
     };
     let set = set.iter().map(|&i| {
         let column = &resource.columns[i];
@@ -346,9 +307,5 @@ fn nothing_new(
         .filter(|c| !c.default_volatile)
         .map(|c| same(c, &typed_default(c)));
     let all: Vec<_> = set.chain(defaulted).collect();
-    if all.is_empty() {
-        "true".to_owned()
-    } else {
-        format!("({})", all.join(" AND "))
-    }
+    if all.is_empty() { "true".to_owned() } else { format!("({})", all.join(" AND ")) }
 }

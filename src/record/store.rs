@@ -64,10 +64,7 @@ async fn attempt(conn: &mut PgConnection, write: &Write) -> Result<Option<Outcom
             let text = statement::text(&write.resource, &shape);
             let query = conditional(&text, write, key).bind(&increment.by);
             let result = execute(conn, write.dry_run, query).await;
-            settle(conn, write, None, result, |row| {
-                Ok(Outcome::Applied(row_of(&row)?))
-            })
-            .await
+            settle(conn, write, None, result, |row| Ok(Outcome::Applied(row_of(&row)?))).await
         }
         (Change::Delete, Some(key)) => {
             let text = statement::text(&write.resource, &Shape::Delete);
@@ -90,10 +87,7 @@ pub(super) async fn update(
         query = query.bind(&body.json);
     }
     let result = execute(conn, write.dry_run, query).await;
-    settle(conn, write, Some(body), result, |row| {
-        Ok(Outcome::Applied(row_of(&row)?))
-    })
-    .await
+    settle(conn, write, Some(body), result, |row| Ok(Outcome::Applied(row_of(&row)?))).await
 }
 
 /// The INSERT. It decides by itself who of several wins: the key's uniqueness is the predicate.
@@ -104,14 +98,10 @@ async fn create(
     body: &Assignments,
 ) -> Result<Option<Outcome>, Fault> {
     if write.precondition.if_match.is_some() {
-        return create_against_if_match(conn, write, key, body)
-            .await
-            .map(Some);
+        return create_against_if_match(conn, write, key, body).await.map(Some);
     }
     let text = statement::text(&write.resource, &Shape::Insert(body.set.clone()));
-    let query = sqlx::query(AssertSqlSafe(text))
-        .bind(&body.json)
-        .bind(&write.actor);
+    let query = sqlx::query(AssertSqlSafe(text)).bind(&body.json).bind(&write.actor);
     match execute(conn, write.dry_run, query).await {
         Ok(Some(row)) => {
             let parts: Vec<String> = row.try_get(2)?;
@@ -137,20 +127,13 @@ async fn create_against_if_match(
 ) -> Result<Outcome, Fault> {
     if key.is_some() {
         // Addressed by PUT: judged like every other write to that address.
-        return Ok(explain(conn, write, None)
-            .await?
-            .unwrap_or(Outcome::Missing));
+        return Ok(explain(conn, write, None).await?.unwrap_or(Outcome::Missing));
     }
     if let Some(error) = refusal::taken_key(conn, write, body).await? {
         return Ok(Outcome::Refused(error));
     }
     let yours = write.precondition.newest_named();
-    Ok(Outcome::Conflict(Conflict {
-        current: None,
-        yours,
-        by: None,
-        kind: "create_create",
-    }))
+    Ok(Outcome::Conflict(Conflict { current: None, yours, by: None, kind: "create_create" }))
 }
 
 async fn exists(conn: &mut PgConnection, write: &Write) -> Result<bool, Fault> {
@@ -192,9 +175,7 @@ async fn execute(
     sqlx::raw_sql("BEGIN").execute(&mut *conn).await?;
     let mut result = query.fetch_optional(&mut *conn).await;
     if result.is_ok() {
-        let checked = sqlx::raw_sql("SET CONSTRAINTS ALL IMMEDIATE")
-            .execute(&mut *conn)
-            .await;
+        let checked = sqlx::raw_sql("SET CONSTRAINTS ALL IMMEDIATE").execute(&mut *conn).await;
         result = checked.and(result);
     }
     sqlx::raw_sql("ROLLBACK").execute(&mut *conn).await?;
@@ -232,28 +213,16 @@ pub(super) async fn explain(
     write: &Write,
     body: Option<&Assignments>,
 ) -> Result<Option<Outcome>, Fault> {
-    let Current {
-        row,
-        nothing_new,
-        newest,
-    } = current(conn, write, body).await?;
+    let Current { row, nothing_new, newest } = current(conn, write, body).await?;
     let yours = write.precondition.newest_named();
     let Some(row) = row else {
         // Where a record is to come to be, its absence stands against nothing.
         let creates = write.verb == Verb::Create && write.precondition.if_match.is_none();
         return Ok(match newest {
             _ if creates => None,
-            Some(Newest {
-                version,
-                deleted: true,
-                by,
-                last,
-            }) => Some(Outcome::Gone(Gone {
-                version,
-                by,
-                last,
-                yours,
-            })),
+            Some(Newest { version, deleted: true, by, last }) => {
+                Some(Outcome::Gone(Gone { version, by, last, yours }))
+            }
             _ => Some(Outcome::Missing),
         });
     };
@@ -262,21 +231,10 @@ pub(super) async fn explain(
         Standing::Unwanted => Some(Outcome::Unwanted(row)),
         Standing::Stale if nothing_new => Some(Outcome::AlreadyApplied(row)),
         Standing::Stale => {
-            let by = newest
-                .filter(|newest| newest.version == row.version)
-                .map(|newest| newest.by);
+            let by = newest.filter(|newest| newest.version == row.version).map(|newest| newest.by);
             let deletes = write.verb == Verb::Delete;
-            let kind = if deletes {
-                "delete_update"
-            } else {
-                "update_update"
-            };
-            Some(Outcome::Conflict(Conflict {
-                current: Some(row),
-                yours,
-                by,
-                kind,
-            }))
+            let kind = if deletes { "delete_update" } else { "update_update" };
+            Some(Outcome::Conflict(Conflict { current: Some(row), yours, by, kind }))
         }
     })
 }
@@ -302,11 +260,7 @@ pub(super) async fn current(
     body: Option<&Assignments>,
 ) -> Result<Current, Fault> {
     let Some(key) = &write.key else {
-        return Ok(Current {
-            row: None,
-            nothing_new: false,
-            newest: None,
-        });
+        return Ok(Current { row: None, nothing_new: false, newest: None });
     };
     read_current(conn, &write.resource, key, body).await
 }
@@ -324,30 +278,20 @@ async fn read_current(
     }
     let found = query.fetch_one(conn).await?;
     let row = match found.try_get::<Option<i32>, _>(0)? {
-        Some(version) => Some(Row {
-            version: Version(version),
-            json: found.try_get(1)?,
-        }),
+        Some(version) => Some(Row { version: Version(version), json: found.try_get(1)? }),
         None => None,
     };
     let newest = match found.try_get::<Option<i32>, _>(3)? {
         Some(version) => Some(Newest {
             version: Version(version),
             deleted: found.try_get(4)?,
-            by: Authorship {
-                by: found.try_get(5)?,
-                at: found.try_get(6)?,
-            },
+            by: Authorship { by: found.try_get(5)?, at: found.try_get(6)? },
             last: found.try_get(7)?,
         }),
         None => None,
     };
     let nothing_new = found.try_get::<Option<bool>, _>(2)?.unwrap_or(false);
-    Ok(Current {
-        row,
-        nothing_new,
-        newest,
-    })
+    Ok(Current { row, nothing_new, newest })
 }
 
 /// What a read found.
@@ -379,22 +323,8 @@ pub async fn read(
         }
         match read_current(conn, resource, key, None).await? {
             Current { row: Some(_), .. } => {} // Created in between.
-            Current {
-                newest:
-                    Some(Newest {
-                        version,
-                        deleted: true,
-                        by,
-                        last,
-                    }),
-                ..
-            } => {
-                return Ok(Found::Gone(Gone {
-                    version,
-                    by,
-                    last,
-                    yours: None,
-                }));
+            Current { newest: Some(Newest { version, deleted: true, by, last }), .. } => {
+                return Ok(Found::Gone(Gone { version, by, last, yours: None }));
             }
             _ => return Ok(Found::Missing),
         }
@@ -403,10 +333,7 @@ pub async fn read(
 }
 
 fn row_of(row: &PgRow) -> Result<Row, Fault> {
-    Ok(Row {
-        version: Version(row.try_get(0)?),
-        json: row.try_get(1)?,
-    })
+    Ok(Row { version: Version(row.try_get(0)?), json: row.try_get(1)? })
 }
 
 /// A copy of a write that demands exactly this version.

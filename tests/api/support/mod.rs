@@ -60,13 +60,7 @@ impl Server {
         }));
         let client = Client::builder().no_proxy().build().unwrap();
         let database_url = database_url.to_owned();
-        Self {
-            url,
-            database_url,
-            client,
-            _stop: stop,
-            _service: service,
-        }
+        Self { url, database_url, client, _stop: stop, _service: service }
     }
 
     /// A connection of somebody else to the same database.
@@ -77,26 +71,19 @@ impl Server {
     /// Runs SQL as somebody else.
     pub async fn sql(&self, sql: &str) {
         let mut conn = self.connect().await;
-        sqlx::raw_sql(sqlx::AssertSqlSafe(sql.to_owned()))
-            .execute(&mut conn)
-            .await
-            .unwrap();
+        sqlx::raw_sql(sqlx::AssertSqlSafe(sql.to_owned())).execute(&mut conn).await.unwrap();
     }
 
     /// One value that SQL gives, as text; `None` for NULL or no row.
     pub async fn value(&self, sql: &str) -> Option<String> {
         let mut conn = self.connect().await;
         let sql = format!("SELECT ({sql})::text");
-        sqlx::query_scalar(sqlx::AssertSqlSafe(sql))
-            .fetch_one(&mut conn)
-            .await
-            .unwrap()
+        sqlx::query_scalar(sqlx::AssertSqlSafe(sql)).fetch_one(&mut conn).await.unwrap()
     }
 
     /// A request to `/api/v1{path}`.
     pub fn request(&self, method: Method, path: &str) -> RequestBuilder {
-        self.client
-            .request(method, format!("{}/api/v1{path}", self.url))
+        self.client.request(method, format!("{}/api/v1{path}", self.url))
     }
 
     pub async fn get(&self, path: &str) -> Reply {
@@ -109,20 +96,12 @@ impl Server {
 
     /// A PUT, with `If-Match` where one is given.
     pub async fn put(&self, path: &str, if_match: Option<&str>, body: &str) -> Reply {
-        Reply::of(json(
-            guarded(self.request(Method::PUT, path), if_match),
-            body,
-        ))
-        .await
+        Reply::of(json(guarded(self.request(Method::PUT, path), if_match), body)).await
     }
 
     /// A PATCH of plain JSON, with `If-Match` where one is given.
     pub async fn patch(&self, path: &str, if_match: Option<&str>, body: &str) -> Reply {
-        Reply::of(json(
-            guarded(self.request(Method::PATCH, path), if_match),
-            body,
-        ))
-        .await
+        Reply::of(json(guarded(self.request(Method::PATCH, path), if_match), body)).await
     }
 
     /// A DELETE, with `If-Match` where one is given.
@@ -133,9 +112,7 @@ impl Server {
 
 /// Adds a JSON body.
 pub fn json(request: RequestBuilder, body: &str) -> RequestBuilder {
-    request
-        .header("content-type", "application/json")
-        .body(body.to_owned())
+    request.header("content-type", "application/json").body(body.to_owned())
 }
 
 fn guarded(request: RequestBuilder, if_match: Option<&str>) -> RequestBuilder {

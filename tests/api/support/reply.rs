@@ -19,19 +19,12 @@ impl Reply {
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
         let text = response.text().await.unwrap();
         let json = serde_json::from_str(&text).unwrap_or(Value::Null);
-        Self {
-            status,
-            headers,
-            text,
-            json,
-        }
+        Self { status, headers, text, json }
     }
 
     /// A header's value, empty where it is absent.
     pub fn header(&self, name: &str) -> &str {
-        self.headers
-            .get(name)
-            .map_or("", |value| value.to_str().unwrap())
+        self.headers.get(name).map_or("", |value| value.to_str().unwrap())
     }
 
     /// The error's code, empty on success.
