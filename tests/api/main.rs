@@ -6,6 +6,7 @@
     reason = "a test that cannot go on is to fail"
 )]
 
+mod preconditions;
 mod support;
 
 mod walkthrough;
