@@ -43,6 +43,7 @@ async fn attempt(conn: &mut PgConnection, write: &Write) -> Result<Option<Outcom
         Err(error) => {
             let explained = match &write.key {
                 Some(_) => explain(conn, write, None).await?,
+                None if write.precondition.if_match.is_some() => Some(nothing_to_match(write)),
                 None => None,
             };
             return Ok(Some(explained.unwrap_or(Outcome::Refused(error.clone()))));
@@ -118,10 +119,14 @@ async fn create(
             Ok(Some(Outcome::Created(row_of(&row)?, Key { parts })))
         }
         Ok(None) => Ok(Some(Outcome::Refused(refusal::swallowed(&write.resource)))),
-        Err(Fault::Taken(_)) if key.is_some() && exists(conn, write).await? => {
-            explain(conn, write, None).await
-        }
         Err(fault) => {
+            // Whether the record is there comes before what the body says.
+            if key.is_some() && fault.is_refusal() {
+                let explained = explain(conn, write, None).await?;
+                if explained.is_some() {
+                    return Ok(explained);
+                }
+            }
             let error = refusal::explain(conn, write, Some(body), fault).await?;
             Ok(Some(Outcome::Refused(error)))
         }
@@ -141,20 +146,18 @@ async fn create_against_if_match(
             .await?
             .unwrap_or(Outcome::Missing));
     }
-    if let Some(error) = refusal::taken_key(conn, write, body).await? {
-        return Ok(Outcome::Refused(error));
-    }
-    let yours = write.precondition.newest_named();
-    Ok(Outcome::Conflict(Conflict {
-        current: None,
-        yours,
-        by: None,
-        kind: "create_create",
-    }))
+    let taken = refusal::taken_key(conn, write, body).await?;
+    Ok(taken.map_or_else(|| nothing_to_match(write), Outcome::Refused))
 }
 
-async fn exists(conn: &mut PgConnection, write: &Write) -> Result<bool, Fault> {
-    Ok(current(conn, write, None).await?.row.is_some())
+/// A record still to be created is at no version that a client could name.
+fn nothing_to_match(write: &Write) -> Outcome {
+    Outcome::Conflict(Conflict {
+        current: None,
+        yours: write.precondition.newest_named(),
+        by: None,
+        kind: "create_create",
+    })
 }
 
 /// Starts a conditional statement with its parameters: key, versions wanted and not wanted, actor.
@@ -232,11 +235,16 @@ pub(super) async fn explain(
     write: &Write,
     body: Option<&Assignments>,
 ) -> Result<Option<Outcome>, Fault> {
+    let found = match current(conn, write, body).await {
+        // Values that cannot be stored, or not be compared, are not what the row holds.
+        Err(fault) if body.is_some() && fault.is_refusal() => current(conn, write, None).await?,
+        found => found?,
+    };
     let Current {
         row,
         nothing_new,
         newest,
-    } = current(conn, write, body).await?;
+    } = found;
     let yours = write.precondition.newest_named();
     let Some(row) = row else {
         // Where a record is to come to be, its absence stands against nothing.
