@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::support::{Reply, Server};
 
-const BILLS: &str = r#"
+const BILLS: &str = "
     CREATE TABLE bills (
         id integer PRIMARY KEY,
         price numeric(10,2) NOT NULL,
@@ -23,7 +23,7 @@ const BILLS: &str = r#"
         rank integer NOT NULL DEFAULT 3,
         size numeric(6,1) DEFAULT 2,
         stamp timestamptz NOT NULL DEFAULT now(),
-        token uuid NOT NULL DEFAULT gen_random_uuid());"#;
+        token uuid NOT NULL DEFAULT gen_random_uuid());";
 
 /// All at version 7. The record 2 has another rank than the default, the record 3 holds JSON that
 /// `jsonb` cannot.

@@ -108,6 +108,20 @@ pub(super) const IF_NONE_MATCH: &[Header] = &[
     header("empty value", &[b""], Malformed),
 ];
 
+/// One pair for each meaning, where the spelling is not what is asked about.
+pub(super) fn meanings(strict: bool) -> Vec<(Header, Header)> {
+    let mut seen = Vec::new();
+    pairs()
+        .into_iter()
+        .filter(|(a, b)| {
+            let meaning = (a.demand(strict), b.demand(strict));
+            let new = !seen.contains(&meaning);
+            seen.push(meaning);
+            new
+        })
+        .collect()
+}
+
 /// Every pair of headers that is tried: each alone, and a few of the one with a few of the other.
 pub(super) fn pairs() -> Vec<(Header, Header)> {
     let pick = |table: &[Header], names: &[&str]| -> Vec<Header> {

@@ -3,6 +3,7 @@
 //! records in every standing; the answer is that of whichever comes first.
 
 use reqwest::{Method, RequestBuilder};
+use serde_json::Value;
 
 use crate::support::{Reply, Server};
 
@@ -144,7 +145,7 @@ fn body(verb: Verb, fault: Fault, id: i32) -> Option<String> {
     let whole = matches!(verb, Verb::Post | Verb::Put | Verb::PutNew);
     match (verb, fault) {
         (Verb::Delete, Fault::Referenced) => return Some(String::new()),
-        (Verb::Delete, _) | (_, Fault::Referenced) => return None,
+        (Verb::Delete, _) | (_, Fault::Referenced) | (Verb::Post, Fault::OtherId) => return None,
         (_, Fault::InvalidJson) => return Some("{\"amount\":".to_owned()),
         (Verb::Increment, _) => {
             let text = match fault {
@@ -157,7 +158,6 @@ fn body(verb: Verb, fault: Fault, id: i32) -> Option<String> {
             };
             return Some(text.to_owned());
         }
-        (Verb::Post, Fault::OtherId) => return None,
         (_, Fault::MissingField) if !whole => return None,
         _ => {}
     }
@@ -240,6 +240,43 @@ fn request(
     }
 }
 
+/// Sends one request and gives what differs from the answer that is due.
+async fn difference(
+    server: &Server,
+    (fault, own_status, own_code, own_field): (Fault, u16, &str, &str),
+    verb: Verb,
+    standing: Standing,
+    required: bool,
+) -> Option<String> {
+    // Whether a taken id or the body's fault is told first is nobody's promise.
+    if verb == Verb::Post && standing.0 == 1 {
+        return None;
+    }
+    let reply = Reply::of(request(server, verb, fault, standing)?).await;
+    let (status, code, field) = match first_refusal(verb, standing, required) {
+        "" => (own_status, own_code, own_field),
+        _ if fault == Fault::MediaType => (own_status, own_code, own_field),
+        code => (status(code), code, ""),
+    };
+    let patches = matches!(verb, Verb::Patch | Verb::MergePatch | Verb::JsonPatch);
+    let advised = patches && fault == Fault::MediaType;
+    // A conflict shows the record, but for POST, which met none.
+    let shown = match code {
+        "WRITE_CONFLICT" if verb != Verb::Post => ("\"7\"", Value::from(100)),
+        "WRITE_CONFLICT" => ("", Value::Null),
+        _ => (reply.header("etag"), reply.data()["amount"].clone()),
+    };
+    let due = (status, code, field, advised, shown);
+    let found = (
+        reply.status,
+        reply.code(),
+        reply.details()["field"].as_str().unwrap_or_default(),
+        reply.header("accept-patch").contains("json-patch"),
+        (reply.header("etag"), reply.data()["amount"].clone()),
+    );
+    (due != found).then(|| format!("{fault:?} by {verb:?} at {standing:?}: {found:?}, not {due:?}"))
+}
+
 async fn every_fault_meets_every_standing(config: &str, required: bool) {
     let server = Server::configured(TASKS, &["tasks"], config).await;
     let raise = "UPDATE tasks SET amount = amount + 1;".repeat(6);
@@ -248,42 +285,10 @@ async fn every_fault_meets_every_standing(config: &str, required: bool) {
         .await;
     let before = server.value(ALL).await;
     let mut differences = Vec::new();
-    for (fault, own_status, own_code, own_field) in FAULTS {
+    for fault in FAULTS {
         for verb in VERBS {
             for standing in STANDINGS {
-                // Whether a taken id or the body's fault is told first is nobody's promise.
-                if verb == Verb::Post && standing.0 == 1 {
-                    continue;
-                }
-                let Some(request) = request(&server, verb, fault, standing) else {
-                    continue;
-                };
-                let reply = Reply::of(request).await;
-                let (status, code, field) = match first_refusal(verb, standing, required) {
-                    _ if fault == Fault::MediaType => (own_status, own_code, own_field),
-                    "" => (own_status, own_code, own_field),
-                    code => (status(code), code, ""),
-                };
-                let field_found = reply.details()["field"].as_str().unwrap_or_default();
-                // What a broken tag's answer says of the header is not asked here.
-                if (reply.status, reply.code(), field_found) != (status, code, field) {
-                    differences.push(format!(
-                        "{fault:?} by {verb:?} at {standing:?}: {status} {code} {field} expected, not {}",
-                        reply.text
-                    ));
-                }
-                let patches = matches!(verb, Verb::Patch | Verb::MergePatch | Verb::JsonPatch);
-                let advised = reply.header("accept-patch").contains("json-patch");
-                assert_eq!(
-                    advised,
-                    patches && fault == Fault::MediaType,
-                    "{}",
-                    reply.text
-                );
-                if code == "WRITE_CONFLICT" && verb != Verb::Post {
-                    assert_eq!(reply.header("etag"), "\"7\"");
-                    assert_eq!(reply.data()["amount"], 100);
-                }
+                differences.extend(difference(&server, fault, verb, standing, required).await);
             }
         }
     }
