@@ -164,7 +164,7 @@ pub async fn replace(
 ) -> Result<Response, Error> {
     let key = target.key()?;
     request::demand_json(&target.headers)?;
-    let precondition = demanded(&target)?;
+    let precondition = target.precondition()?;
     let options = Options::read(&target)?;
     let bytes = request::body(request, app.limits.body).await?;
     let members = json::read_object(&bytes);
@@ -186,12 +186,12 @@ pub async fn patch(
 ) -> Result<Response, Error> {
     let key = target.key()?;
     let media_type = request::media_type(&target.headers);
-    let precondition = demanded(&target)?;
-    let options = Options::read(&target)?;
     if !PATCH_TYPES.split(", ").any(|taken| taken == media_type) && !media_type.is_empty() {
         let refused = request::unsupported(&media_type, PATCH_TYPES);
         return Err(refused.header("accept-patch", PATCH_TYPES));
     }
+    let precondition = target.precondition()?;
+    let options = Options::read(&target)?;
     let bytes = request::body(request, app.limits.body).await?;
     let change = read_patch(&target.resource, &key, &media_type, &bytes);
     let key = Some(key);
@@ -215,7 +215,7 @@ fn read_patch(
 /// `DELETE /{resource}/{id}`
 pub async fn delete(State(app): State<App>, target: Target) -> Result<Response, Error> {
     let key = Some(target.key()?);
-    let precondition = demanded(&target)?;
+    let precondition = target.precondition()?;
     let options = Options::read(&target)?;
     let change = Ok(Change::Delete);
     write(&app, &target, Draft { key, verb: Verb::Delete, change, precondition, options }).await
@@ -229,23 +229,11 @@ pub async fn increment(
 ) -> Result<Response, Error> {
     let key = Some(target.key()?);
     request::demand_json(&target.headers)?;
-    let precondition = demanded(&target)?;
+    let precondition = target.precondition()?;
     let options = Options::read(&target)?;
     let bytes = request::body(request, app.limits.body).await?;
     let change = increment::read(&target.resource, &bytes).map(Change::Increment);
     write(&app, &target, Draft { key, verb: Verb::Increment, change, precondition, options }).await
-}
-
-/// The preconditions of a write to a record, which some resources insist on.
-fn demanded(target: &Target) -> Result<Precondition, Error> {
-    let precondition = target.precondition()?;
-    let guarded = precondition.if_match.is_some() || precondition.demands_absence();
-    if target.resource.settings.require_if_match && !guarded {
-        let message =
-            "This resource takes no write without If-Match: read the record and send its ETag";
-        return Err(Error::new(Code::PreconditionRequired, message));
-    }
-    Ok(precondition)
 }
 
 /// A write as the request has it, before it is handed to the database.
@@ -255,6 +243,20 @@ struct Draft {
     change: Result<Change, Error>,
     precondition: Precondition,
     options: Options,
+}
+
+impl Draft {
+    /// Lets the write fail, where the record is there, for want of an `If-Match` that the resource
+    /// insists on. That comes ahead of what `If-None-Match` says and of what the body says.
+    fn demand_if_match(&mut self, resource: &Resource) {
+        let needed = self.verb != Verb::Create && self.precondition.if_match.is_none();
+        if resource.settings.require_if_match && needed {
+            let message =
+                "This resource takes no write without If-Match: read the record and send its ETag";
+            self.change = Err(Error::new(Code::PreconditionRequired, message));
+            self.precondition = Precondition::default();
+        }
+    }
 }
 
 /// The parameters of a write.
@@ -294,7 +296,8 @@ impl Options {
     }
 }
 
-async fn write(app: &App, target: &Target, draft: Draft) -> Result<Response, Error> {
+async fn write(app: &App, target: &Target, mut draft: Draft) -> Result<Response, Error> {
+    draft.demand_if_match(&target.resource);
     let Draft { key, verb, change, precondition, options } = draft;
     let Options { dry_run, on_conflict } = options;
     let resource = target.resource.clone();

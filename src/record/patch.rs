@@ -46,16 +46,11 @@ pub(super) async fn write(
         let Some(row) = current.row else {
             return store::explain(conn, write, None).await;
         };
-        let patched = patched(&row, operations);
-        match write.precondition.standing(row.version) {
-            Standing::Holds => {}
-            Standing::Stale if patched.as_ref().is_ok_and(Vec::is_empty) => {
-                return Ok(Some(Outcome::AlreadyApplied(row)));
-            }
-            Standing::Stale | Standing::Unwanted => return store::explain(conn, write, None).await,
+        let assignments = patched(&row, operations)
+            .and_then(|members| body::patch(&write.resource, key, members, false));
+        if write.precondition.standing(row.version) != Standing::Holds {
+            return store::explain(conn, write, assignments.as_ref().ok()).await;
         }
-        let assignments =
-            patched.and_then(|members| body::patch(&write.resource, key, members, false));
         let assignments = match assignments {
             Ok(assignments) => assignments,
             Err(error) if error.code() == Code::WriteConflict => {
@@ -73,10 +68,11 @@ pub(super) async fn write(
             actor: write.actor.clone(),
             dry_run: write.dry_run,
         };
-        match store::update(conn, &exactly, key, &assignments).await? {
-            Some(Outcome::Conflict(_) | Outcome::AlreadyApplied(_)) | None => {}
-            outcome => return Ok(outcome),
+        let outcome = store::update(conn, &exactly, key, &assignments).await?;
+        if let Some(Outcome::Applied(_) | Outcome::Refused(_)) = outcome {
+            return Ok(outcome);
         }
+        // The record moved since it was read, or went: look again.
     }
     Err(Fault::Retry)
 }

@@ -154,24 +154,27 @@ async fn winner(
     let resource = &write.resource;
     let key = write.key.as_ref().filter(|_| write.verb != Verb::Create);
     let k = key.map_or(0, |key| key.parts.len());
-    // Columns that the body does not set are compared as the addressed record has them.
-    let base = if key.is_some() {
+    let brought = if key.is_some() {
+        // Columns that the body does not set are compared as the addressed record has them.
         let predicate = statement::key_predicate(resource);
-        format!("(SELECT t FROM {} AS t WHERE {predicate})", resource.table)
+        let base = format!("SELECT t FROM {} AS t WHERE {predicate}", resource.table);
+        format!("json_populate_record(({base}), ${}::json) AS r", k + 1)
     } else {
-        format!("NULL::{}", resource.table)
+        // Only these columns: what else the body says may be anything yet.
+        let places: Vec<_> = (0..resource.columns.len())
+            .filter(|&place| columns.contains(&resource.columns[place].name))
+            .collect();
+        statement::record(resource, &places, 1)
     };
     let same: Vec<_> = columns
         .iter()
         .map(|name| quote_identifier(name))
-        .map(|name| format!("t.{name} = b.{name}"))
+        .map(|name| format!("t.{name} = r.{name}"))
         .collect();
     let text = format!(
-        "SELECT t.{}, {} FROM json_populate_record({base}, ${}::json) AS b \
-         JOIN {} AS t ON {} LIMIT 1",
+        "SELECT t.{}, {} FROM {brought} JOIN {} AS t ON {} LIMIT 1",
         resource.version_column().quoted,
         statement::row(resource, None),
-        k + 1,
         resource.table,
         same.join(" AND "),
     );

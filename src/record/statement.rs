@@ -128,7 +128,7 @@ fn version(resource: &Resource) -> String {
 }
 
 /// The body's columns as a row `r`, read from a parameter.
-fn record(resource: &Resource, set: &[usize], parameter: usize) -> String {
+pub fn record(resource: &Resource, set: &[usize], parameter: usize) -> String {
     let columns: Vec<_> = set
         .iter()
         .map(|&i| &resource.columns[i])

@@ -55,6 +55,7 @@ async fn attempt(conn: &mut PgConnection, write: &Write) -> Result<Option<Outcom
         Err(error) => {
             let explained = match &write.key {
                 Some(_) => explain(conn, write, None).await?,
+                None if write.precondition.if_match.is_some() => Some(nothing_to_match(write)),
                 None => None,
             };
             return Ok(Some(explained.unwrap_or(Outcome::Refused(error.clone()))));
@@ -126,12 +127,12 @@ async fn create(
         }
         Ok(None) => Ok(Some(Outcome::Refused(refusal::swallowed(&write.resource)))),
         Err(fault) => {
-            // A PUT that was to create is answered by the record, where that is what is in the way.
-            if key.is_some()
-                && matches!(fault, Fault::Taken(_))
-                && let Some(outcome) = explain(conn, write, None).await?
-            {
-                return Ok(Some(outcome));
+            // Whether the record is there comes before what the body says.
+            if key.is_some() && fault.is_refusal() {
+                let explained = explain(conn, write, None).await?;
+                if explained.is_some() {
+                    return Ok(explained);
+                }
             }
             let error = refusal::explain(conn, write, Some(body), fault).await?;
             Ok(Some(Outcome::Refused(error)))
@@ -150,17 +151,19 @@ async fn create_against_if_match(
         // Addressed by PUT: judged like every other write to that address.
         return Ok(explain(conn, write, None).await?.unwrap_or(Outcome::Missing));
     }
-    if let Some(error) = refusal::taken_key(conn, write, body).await? {
-        return Ok(Outcome::Refused(error));
-    }
-    let yours = write.precondition.newest_named();
-    Ok(Outcome::Conflict(Conflict {
+    let taken = refusal::taken_key(conn, write, body).await?;
+    Ok(taken.map_or_else(|| nothing_to_match(write), Outcome::Refused))
+}
+
+/// A record still to be created is at no version that a client could name.
+fn nothing_to_match(write: &Write) -> Outcome {
+    Outcome::Conflict(Conflict {
         current: None,
-        yours,
+        yours: write.precondition.newest_named(),
         by: None,
         kind: "create_create",
         sides: None,
-    }))
+    })
 }
 
 /// Starts a conditional statement with its parameters: key, versions wanted and not wanted, actor.
@@ -243,7 +246,12 @@ pub(super) async fn explain(
     write: &Write,
     body: Option<&Assignments>,
 ) -> Result<Option<Outcome>, Fault> {
-    let Current { row, nothing_new, newest, told } = current(conn, write, body).await?;
+    let found = match current(conn, write, body).await {
+        // Values that cannot be stored, or not be compared, are not what the row holds.
+        Err(fault) if body.is_some() && fault.is_refusal() => current(conn, write, None).await?,
+        found => found?,
+    };
+    let Current { row, nothing_new, newest, told } = found;
     let Some(row) = row else {
         // Where a record is to come to be, its absence stands against nothing.
         let creates = write.verb == Verb::Create && write.precondition.if_match.is_none();

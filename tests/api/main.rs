@@ -9,6 +9,7 @@
     reason = "a test that cannot go on is to fail, and nobody uses this crate"
 )]
 
+mod preconditions;
 mod support;
 
 mod interleavings;
