@@ -28,6 +28,8 @@ create table counterfoil.change (
     doc json not null,
     "by" text not null,
     origin text,
+    -- The two versions that a merge was made of; said by the statement that writes it.
+    merged_from integer[] default nullif(current_setting('counterfoil.merged_from', true), '')::integer[],
     xid xid8 not null default pg_current_xact_id(),
     -- Each session draws 32 numbers at a time: order matters only within a transaction.
     seq bigint not null generated always as identity (cache 32),

@@ -26,7 +26,7 @@ postgres_image=counterfoil-check-postgres:latest
 table=docker_check_notes
 grace=30 # stop_grace_period of the compose file
 
-tmp='' engine_pid='' compose_up='' docker=docker
+tmp='' engine_pid='' child='' compose_up='' docker=docker
 compose=()
 made_images=()
 forward_policy='' ip_forward=''
@@ -51,12 +51,17 @@ until_true() {
   done
 }
 # quiet LOG COMMAND…: output goes to a file, whose end is shown if the command fails.
+# Waited for rather than run in the foreground, so that a signal to the check is acted on at once.
 quiet() {
   local log=$tmp/$1.log; shift
-  if ! "$@" >"$log" 2>&1; then
+  "$@" >"$log" 2>&1 <&0 &
+  child=$!
+  if ! wait "$child"; then
+    child=''
     tail -n 40 "$log" | sed 's/^/      | /'
     return 1
   fi
+  child=''
 }
 
 # ---------------------------------------------------------------- ending
@@ -84,6 +89,7 @@ finish() {
   trap '' INT TERM
   set +eE
   if ((status != 0 && failed == 0)); then fail "ended early, with status $status"; fi
+  [[ -z $child ]] || kill -TERM "$child" 2>/dev/null
   if [[ -n $compose_up ]]; then
     if ((failed > 0)); then
       timeout 20 "${compose[@]}" ps 2>&1 | sed 's/^/      | /'
@@ -412,6 +418,11 @@ check "the image's user is a number above 0" configured '{{.Config.User}}' '^[1-
 check "the image checks its health through the binary" configured '{{json .Config.Healthcheck.Test}}' '^\["CMD","counterfoil","health"'
 check "the image starts the binary itself" configured '{{json .Config.Entrypoint}} {{json .Config.Cmd}}' '^\["counterfoil"\] \["serve"\]$'
 build "a second build uses the cache" --tag "$image" || exit 1
+if [[ -n $engine_pid ]]; then
+  # The build stage keeps a name, and with it its layers for the next run; those of older sources go.
+  quiet stage timeout 300 "$docker" build --network host "${proxy_args[@]}" --target build --tag counterfoil-check:build "$root" &&
+    quiet prune timeout 120 "$docker" image prune --force || fail "keeping the build stage"
+fi
 
 if make_no_shell "$bare_run_image" && build "it builds on a base without a shell" --build-arg "RUN_IMAGE=$bare_run_image" --tag counterfoil-check:no-shell; then
   check "the binary runs where there is no shell" quiet version timeout 30 "$docker" run --rm --network none --read-only \

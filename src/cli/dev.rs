@@ -42,19 +42,12 @@ pub(super) async fn dev(
 }
 
 async fn start_postgres(data_dir: &Path) -> Result<Postgres, Failure> {
-    let data_dir = std::path::absolute(data_dir)
-        .map_err(Failure::new)?
-        .join("pg");
-    let postgres = Postgres::start(&Options::new(data_dir))
-        .await
-        .map_err(Failure::new)?;
+    let data_dir = std::path::absolute(data_dir).map_err(Failure::new)?.join("pg");
+    let postgres = Postgres::start(&Options::new(data_dir)).await.map_err(Failure::new)?;
     if let Some(note) = postgres.note() {
         say(note);
     }
-    postgres
-        .create_database_if_missing(DATABASE)
-        .await
-        .map_err(Failure::new)?;
+    postgres.create_database_if_missing(DATABASE).await.map_err(Failure::new)?;
     Ok(postgres)
 }
 

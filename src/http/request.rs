@@ -50,12 +50,7 @@ impl Target {
             .map_err(|_| Error::new(Code::InvalidQuery, "The query string cannot be read"))?
             .0;
         let segments = segments.map(str::to_owned).collect();
-        Ok(Self {
-            resource,
-            segments,
-            headers: headers.clone(),
-            parameters,
-        })
+        Ok(Self { resource, segments, headers: headers.clone(), parameters })
     }
 
     /// The key in the path.
@@ -79,42 +74,12 @@ impl Target {
 
     /// Who makes the request. Without authentication that is what `X-Actor` says.
     pub fn actor(&self) -> String {
-        let named = self
-            .headers
-            .get("x-actor")
-            .map(|actor| String::from_utf8_lossy(actor.as_bytes()));
+        let named =
+            self.headers.get("x-actor").map(|actor| String::from_utf8_lossy(actor.as_bytes()));
         match named.as_deref().map(str::trim) {
             None | Some("") => "anonymous".to_owned(),
-            Some(actor) => actor
-                .chars()
-                .filter(|c| !c.is_control())
-                .take(MOST_ACTOR)
-                .collect(),
+            Some(actor) => actor.chars().filter(|c| !c.is_control()).take(MOST_ACTOR).collect(),
         }
-    }
-
-    /// Whether a parameter of a write is there and true.
-    ///
-    /// # Errors
-    /// `INVALID_QUERY` where it is neither true nor false, or where another parameter is there: a
-    /// write that ignored a word of its request would do something else than was asked.
-    pub fn only_flag(&self, flag: &str) -> Result<bool, Error> {
-        let mut set = false;
-        for (name, value) in &self.parameters {
-            match value.as_str() {
-                "true" | "" if name == flag => set = true,
-                "false" if name == flag => {}
-                _ if name == flag => {
-                    let message = format!("{flag} must be true or false");
-                    return Err(Error::field(Code::InvalidQuery, name, message));
-                }
-                _ => {
-                    let message = format!("This request takes no parameter \"{name}\"");
-                    return Err(Error::field(Code::InvalidQuery, name, message));
-                }
-            }
-        }
-        Ok(set)
     }
 
     /// Whether `Prefer` (RFC 7240) holds this preference: `return=minimal`.
@@ -122,9 +87,7 @@ impl Target {
         self.headers.get_all("prefer").iter().any(|line| {
             line.to_str().is_ok_and(|line| {
                 line.split([',', ';']).any(|part| {
-                    part.trim()
-                        .replace([' ', '"'], "")
-                        .eq_ignore_ascii_case(preference)
+                    part.trim().replace([' ', '"'], "").eq_ignore_ascii_case(preference)
                 })
             })
         })
@@ -136,14 +99,7 @@ pub fn media_type(headers: &HeaderMap) -> String {
     headers
         .get(CONTENT_TYPE)
         .and_then(|value| value.to_str().ok())
-        .map(|value| {
-            value
-                .split(';')
-                .next()
-                .unwrap_or_default()
-                .trim()
-                .to_ascii_lowercase()
-        })
+        .map(|value| value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase())
         .unwrap_or_default()
 }
 

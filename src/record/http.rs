@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use axum::extract::{Request, State};
-use axum::http::header::{CONTENT_LOCATION, ETAG, LINK, LOCATION};
+use axum::http::header::{ETAG, LINK};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
@@ -11,17 +11,17 @@ use futures_util::FutureExt as _;
 
 use crate::catalog::Resource;
 use crate::catalog::key::Key;
-use crate::catalog::kind::Kind;
-use crate::db::fault::Fault;
 use crate::error::{Code, Error};
 use crate::http::App;
 use crate::http::envelope;
 use crate::http::request::{self, Target};
 use crate::json;
+use crate::merge::Resolve;
 use crate::precondition::{Precondition, Standing};
+use crate::record::answer::Context;
 use crate::record::store::{self, Found};
 use crate::record::{
-    Change, Increment, Outcome, Row, Verb, Write, body, conflict, list as page,
+    Change, Row, Verb, Write, body, conflict, history, increment, list as page,
     patch as json_patch, query,
 };
 use crate::version::{Tag, Version};
@@ -34,15 +34,58 @@ const PATCH_TYPES: &str =
 pub async fn read(State(app): State<App>, target: Target) -> Result<Response, Error> {
     let key = target.key()?;
     let precondition = target.precondition()?;
-    let select = read_parameters(&target)?;
     let resource = target.resource.clone();
-    let found = app
-        .db
-        .run(move |conn| async move { store::read(conn, &resource, &key, select).await }.boxed());
-    match found.await.map_err(|fault| failure(&app, &fault))? {
+    let found = match Wanted::read(&target)? {
+        Wanted::Now(select) => {
+            let read = app.db.run(move |conn| {
+                async move { store::read(conn, &resource, &key, select).await }.boxed()
+            });
+            read.await
+        }
+        Wanted::At(version) => {
+            let read = app.db.run(move |conn| {
+                async move { history::read_version(conn, &resource, &key, version).await }.boxed()
+            });
+            read.await
+        }
+    };
+    match found.map_err(|fault| app.failure(&fault))? {
         Found::Missing => Err(conflict::missing(&target.resource)),
         Found::Gone(gone) => Err(conflict::gone(gone)),
         Found::Row(row) => Ok(answer_read(&precondition, row)),
+    }
+}
+
+/// What a read of one record is to show.
+enum Wanted {
+    /// The record as it stands, all of it or these columns.
+    Now(Option<Vec<usize>>),
+    /// The record at this version.
+    At(Version),
+}
+
+impl Wanted {
+    fn read(target: &Target) -> Result<Self, Error> {
+        match target.parameters.as_slice() {
+            [] => Ok(Self::Now(None)),
+            [(name, value)] if name == "select" => {
+                Ok(Self::Now(Some(query::select(&target.resource, value)?)))
+            }
+            [(name, value)] if name == "version" => {
+                let version = Tag { weak: false, opaque: value }.read(true).ok_or_else(|| {
+                    Error::field(
+                        Code::InvalidQuery,
+                        name,
+                        "version must be the number of a version",
+                    )
+                })?;
+                Ok(Self::At(version))
+            }
+            [(name, _), ..] => {
+                let message = "This request takes select or version, one of them and once";
+                Err(Error::field(Code::InvalidQuery, name, message))
+            }
+        }
     }
 }
 
@@ -53,22 +96,8 @@ fn answer_read(precondition: &Precondition, row: Row) -> Response {
         Standing::Unwanted => StatusCode::NOT_MODIFIED.into_response(),
         Standing::Stale => return conflict::unmet(row).into_response(),
     };
-    tag(response.headers_mut(), row.version);
+    set(response.headers_mut(), ETAG.as_str(), &Tag::write(row.version));
     response
-}
-
-fn read_parameters(target: &Target) -> Result<Option<Vec<usize>>, Error> {
-    let mut select = None;
-    for (name, value) in &target.parameters {
-        match name.as_str() {
-            "select" if select.is_none() => select = Some(query::select(&target.resource, value)?),
-            _ => {
-                let message = format!("This request takes no parameter \"{name}\", or only once");
-                return Err(Error::field(Code::InvalidQuery, name, message));
-            }
-        }
-    }
-    Ok(select)
 }
 
 /// `GET /{resource}`
@@ -80,20 +109,13 @@ pub async fn list(State(app): State<App>, target: Target) -> Result<Response, Er
     let page = app
         .db
         .run(move |conn| async move { page::read(conn, &resource, &query, count).await }.boxed());
-    let page = page.await.map_err(|fault| failure(&app, &fault))??;
-    let next = page
-        .next
-        .as_deref()
-        .map_or(serde_json::Value::Null, Into::into);
+    let page = page.await.map_err(|fault| app.failure(&fault))??;
+    let next = page.next.as_deref().map_or(serde_json::Value::Null, Into::into);
     let body = format!("{{\"data\":{},\"page\":{{\"next\":{next}}}}}", page.rows);
     let mut response = envelope::json_response(StatusCode::OK, body);
     let headers = response.headers_mut();
     if let Some(next) = &page.next {
-        set(
-            headers,
-            LINK.as_str(),
-            &format!("<{}>; rel=\"next\"", next_address(&target, next)),
-        );
+        set(headers, LINK.as_str(), &format!("<{}>; rel=\"next\"", next_address(&target, next)));
     }
     if let Some(total) = page.total {
         let range = match page.length {
@@ -125,18 +147,12 @@ pub async fn create(
 ) -> Result<Response, Error> {
     request::demand_json(&target.headers)?;
     let precondition = target.precondition()?;
-    let dry_run = target.only_flag("dry_run")?;
+    let options = Options::read(&target)?;
     let bytes = request::body(request, app.limits.body).await?;
     let change = json::read_object(&bytes)
         .and_then(|members| body::create(&target.resource, None, members))
         .map(Change::Create);
-    let draft = Draft {
-        key: None,
-        verb: Verb::Create,
-        change,
-        precondition,
-        dry_run,
-    };
+    let draft = Draft { key: None, verb: Verb::Create, change, precondition, options };
     write(&app, &target, draft).await
 }
 
@@ -149,7 +165,7 @@ pub async fn replace(
     let key = target.key()?;
     request::demand_json(&target.headers)?;
     let precondition = target.precondition()?;
-    let dry_run = target.only_flag("dry_run")?;
+    let options = Options::read(&target)?;
     let bytes = request::body(request, app.limits.body).await?;
     let members = json::read_object(&bytes);
     let (verb, change) = if precondition.demands_absence() {
@@ -159,18 +175,7 @@ pub async fn replace(
         let body = members.and_then(|m| body::replace(&target.resource, &key, m));
         (Verb::Replace, body.map(Change::Replace))
     };
-    write(
-        &app,
-        &target,
-        Draft {
-            key: Some(key),
-            verb,
-            change,
-            precondition,
-            dry_run,
-        },
-    )
-    .await
+    write(&app, &target, Draft { key: Some(key), verb, change, precondition, options }).await
 }
 
 /// `PATCH /{resource}/{id}`
@@ -186,22 +191,11 @@ pub async fn patch(
         return Err(refused.header("accept-patch", PATCH_TYPES));
     }
     let precondition = target.precondition()?;
-    let dry_run = target.only_flag("dry_run")?;
+    let options = Options::read(&target)?;
     let bytes = request::body(request, app.limits.body).await?;
     let change = read_patch(&target.resource, &key, &media_type, &bytes);
     let key = Some(key);
-    write(
-        &app,
-        &target,
-        Draft {
-            key,
-            verb: Verb::Patch,
-            change,
-            precondition,
-            dry_run,
-        },
-    )
-    .await
+    write(&app, &target, Draft { key, verb: Verb::Patch, change, precondition, options }).await
 }
 
 fn read_patch(
@@ -222,20 +216,9 @@ fn read_patch(
 pub async fn delete(State(app): State<App>, target: Target) -> Result<Response, Error> {
     let key = Some(target.key()?);
     let precondition = target.precondition()?;
-    let dry_run = target.only_flag("dry_run")?;
+    let options = Options::read(&target)?;
     let change = Ok(Change::Delete);
-    write(
-        &app,
-        &target,
-        Draft {
-            key,
-            verb: Verb::Delete,
-            change,
-            precondition,
-            dry_run,
-        },
-    )
-    .await
+    write(&app, &target, Draft { key, verb: Verb::Delete, change, precondition, options }).await
 }
 
 /// `POST /{resource}/{id}/increment`
@@ -247,79 +230,10 @@ pub async fn increment(
     let key = Some(target.key()?);
     request::demand_json(&target.headers)?;
     let precondition = target.precondition()?;
-    let dry_run = target.only_flag("dry_run")?;
+    let options = Options::read(&target)?;
     let bytes = request::body(request, app.limits.body).await?;
-    let change = read_increment(&target.resource, &bytes).map(Change::Increment);
-    write(
-        &app,
-        &target,
-        Draft {
-            key,
-            verb: Verb::Increment,
-            change,
-            precondition,
-            dry_run,
-        },
-    )
-    .await
-}
-
-fn read_increment(resource: &Resource, bytes: &Bytes) -> Result<Increment, Error> {
-    let (mut field, mut by) = (None, "1".to_owned());
-    for (name, value) in json::read_object(bytes)? {
-        match name.as_str() {
-            "field" => {
-                let read = serde_json::from_str::<String>(value.get()).map_err(|_| {
-                    Error::field(
-                        Code::InvalidValue,
-                        "field",
-                        "field must be the name of a field",
-                    )
-                })?;
-                field = Some(read);
-            }
-            "by" => value.get().clone_into(&mut by),
-            name => {
-                let message = format!("An increment has no member \"{name}\"");
-                return Err(Error::field(Code::UnknownField, name, message));
-            }
-        }
-    }
-    let missing = || Error::field(Code::MissingField, "field", "field is required");
-    let field = field.ok_or_else(missing)?;
-    let place = resource
-        .columns
-        .iter()
-        .position(|c| c.name == field && !c.hidden)
-        .ok_or_else(|| {
-            Error::field(
-                Code::UnknownField,
-                &field,
-                format!("{} has no field \"{field}\"", resource.name),
-            )
-        })?;
-    let column = &resource.columns[place];
-    let invalid = |name: &str, message: String| Error::field(Code::InvalidValue, name, message);
-    let counts = matches!(
-        column.kind,
-        Kind::Integer(_) | Kind::Numeric(_) | Kind::Float
-    );
-    if !counts || !column.writable() || resource.key.contains(&place) {
-        return Err(invalid(
-            &field,
-            format!("{field} is not a number that can be raised"),
-        ));
-    }
-    let number = serde_json::value::RawValue::from_string(by.clone())
-        .map_err(|_| invalid("by", "by must be a number".to_owned()))?;
-    if !by.starts_with(|c: char| c == '-' || c.is_ascii_digit()) {
-        return Err(invalid("by", "by must be a number".to_owned()));
-    }
-    column
-        .kind
-        .check(&number)
-        .map_err(|wanted| invalid("by", format!("by must be {wanted}")))?;
-    Ok(Increment { column: place, by })
+    let change = increment::read(&target.resource, &bytes).map(Change::Increment);
+    write(&app, &target, Draft { key, verb: Verb::Increment, change, precondition, options }).await
 }
 
 /// A write as the request has it, before it is handed to the database.
@@ -328,7 +242,7 @@ struct Draft {
     verb: Verb,
     change: Result<Change, Error>,
     precondition: Precondition,
-    dry_run: bool,
+    options: Options,
 }
 
 impl Draft {
@@ -345,15 +259,47 @@ impl Draft {
     }
 }
 
+/// The parameters of a write.
+#[derive(Default)]
+struct Options {
+    dry_run: bool,
+    on_conflict: Option<Resolve>,
+}
+
+impl Options {
+    /// Reads `dry_run` and `on_conflict`. A write that ignored a word of its request would do
+    /// something else than was asked, so nothing else may stand there.
+    fn read(target: &Target) -> Result<Self, Error> {
+        let mut options = Self::default();
+        for (name, value) in &target.parameters {
+            let wrong = |wanted: &str| {
+                Error::field(Code::InvalidQuery, name, format!("{name} must be {wanted}"))
+            };
+            match (name.as_str(), value.as_str()) {
+                ("dry_run", "true" | "") => options.dry_run = true,
+                ("dry_run", "false") => {}
+                ("dry_run", _) => return Err(wrong("true or false")),
+                ("on_conflict", "fail") => options.on_conflict = None,
+                ("on_conflict", "merge") => options.on_conflict = Some(Resolve::Fail),
+                ("on_conflict", "merge_mine") => options.on_conflict = Some(Resolve::Mine),
+                ("on_conflict", "merge_theirs") => options.on_conflict = Some(Resolve::Theirs),
+                ("on_conflict", _) => {
+                    return Err(wrong("fail, merge, merge_mine or merge_theirs"));
+                }
+                _ => {
+                    let message = format!("This request takes no parameter \"{name}\"");
+                    return Err(Error::field(Code::InvalidQuery, name, message));
+                }
+            }
+        }
+        Ok(options)
+    }
+}
+
 async fn write(app: &App, target: &Target, mut draft: Draft) -> Result<Response, Error> {
     draft.demand_if_match(&target.resource);
-    let Draft {
-        key,
-        verb,
-        change,
-        precondition,
-        dry_run,
-    } = draft;
+    let Draft { key, verb, change, precondition, options } = draft;
+    let Options { dry_run, on_conflict } = options;
     let resource = target.resource.clone();
     let actor = target.actor();
     let write = Write {
@@ -362,143 +308,20 @@ async fn write(app: &App, target: &Target, mut draft: Draft) -> Result<Response,
         verb,
         change,
         precondition,
+        on_conflict,
         actor,
         dry_run,
     };
-    let outcome = app
-        .db
-        .run(move |conn| async move { store::write(conn, &write).await }.boxed())
-        .await;
-    let outcome = outcome.map_err(|fault| match fault {
-        Fault::Disconnected => unknown_outcome(),
-        fault => failure(app, &fault),
-    })?;
-    answer(target, key.as_ref(), verb, outcome)
-}
-
-/// From what became of a write to its answer.
-fn answer(
-    target: &Target,
-    key: Option<&Key>,
-    verb: Verb,
-    outcome: Outcome,
-) -> Result<Response, Error> {
-    let resource = &target.resource;
-    match outcome {
-        Outcome::Applied(row) => Ok(written(target, StatusCode::OK, &row, key)),
-        Outcome::Created(row, key) => {
-            let mut response = written(target, StatusCode::CREATED, &row, Some(&key));
-            set(
-                response.headers_mut(),
-                LOCATION.as_str(),
-                &address(resource, &key),
-            );
-            Ok(response)
-        }
-        Outcome::AlreadyApplied(row) => {
-            let mut response = written(target, StatusCode::OK, &row, key);
-            set(
-                response.headers_mut(),
-                "counterfoil-result",
-                "already-applied",
-            );
-            Ok(response)
-        }
-        Outcome::Deleted => Ok(StatusCode::NO_CONTENT.into_response()),
-        Outcome::Conflict(found) => Err(conflict::conflict(resource, found)),
-        Outcome::Unwanted(row) => Err(conflict::unwanted(row)),
-        Outcome::Gone(gone) => Err(conflict::gone(gone)),
-        Outcome::Missing => {
-            let error = conflict::missing(resource);
-            let creates = verb == Verb::Replace;
-            Err(if creates {
-                error.detail("hint", "If-None-Match: * creates")
-            } else {
-                error
-            })
-        }
-        Outcome::Refused(error) => Err(error),
-    }
-}
-
-/// The answer to a write that holds: the row, or only its tag where the client prefers so.
-fn written(target: &Target, status: StatusCode, row: &Row, key: Option<&Key>) -> Response {
+    let outcome =
+        app.db.run(move |conn| async move { store::write(conn, &write).await }.boxed()).await;
+    let outcome = outcome.map_err(|fault| app.failure(&fault))?;
+    let (resource, key) = (&*target.resource, key.as_ref());
     let minimal = target.prefers("return=minimal");
-    let mut response = match (minimal, status) {
-        (true, StatusCode::CREATED) => StatusCode::CREATED.into_response(),
-        (true, _) => StatusCode::NO_CONTENT.into_response(),
-        (false, status) => envelope::data(status, &row.json),
-    };
-    let headers = response.headers_mut();
-    tag(headers, row.version);
-    if minimal {
-        set(headers, "preference-applied", "return=minimal");
-    } else if let Some(key) = key {
-        set(
-            headers,
-            CONTENT_LOCATION.as_str(),
-            &address(&target.resource, key),
-        );
-    }
-    response
-}
-
-fn address(resource: &Resource, key: &Key) -> String {
-    format!("/api/v1/{}/{}", resource.name, key.segment())
-}
-
-fn tag(headers: &mut HeaderMap, version: Version) {
-    set(headers, ETAG.as_str(), &Tag::write(version));
+    Ok(Context { resource, key, verb, minimal }.answer(outcome)?.into_response())
 }
 
 fn set(headers: &mut HeaderMap, name: &'static str, value: &str) {
     if let Ok(value) = HeaderValue::from_str(value) {
         headers.insert(name, value);
-    }
-}
-
-/// The connection broke while a write was under way: only the database knows what became of it.
-fn unknown_outcome() -> Error {
-    let message = "The connection to the database was lost while the write was under way. \
-        Read the record to see whether it was applied";
-    Error::new(Code::OutcomeUnknown, message)
-}
-
-/// From what the database could not do to the answer.
-pub fn failure(app: &App, fault: &Fault) -> Error {
-    match fault {
-        Fault::Value | Fault::Check(_) => {
-            Error::new(Code::InvalidId, "The id cannot be one of this resource's")
-        }
-        Fault::Forbidden => Error::new(Code::NotAllowed, "The service may not read this resource"),
-        Fault::LockTimeout => Error::new(
-            Code::LockTimeout,
-            "Somebody else holds the record locked; nothing was done",
-        ),
-        Fault::StatementTimeout | Fault::Retry | Fault::Overloaded => Error::new(
-            Code::Overloaded,
-            "The service could not do it in time; nothing was done",
-        ),
-        Fault::StorageFull => Error::new(Code::StorageFull, "The database has no space left"),
-        Fault::Unavailable | Fault::Disconnected => {
-            Error::new(Code::DatabaseUnavailable, "The database cannot be reached")
-        }
-        Fault::Drifted | Fault::Mismatch => {
-            // The table was changed under us: look again, and let the client come back.
-            app.refresh.notify_one();
-            Error::new(
-                Code::Overloaded,
-                "The table is being changed; try again in a moment",
-            )
-        }
-        Fault::Taken(_)
-        | Fault::Reference(_)
-        | Fault::Null(_)
-        | Fault::Panicked
-        | Fault::Unexpected(_)
-        | Fault::Refused(_) => Error::new(
-            Code::Internal,
-            "The service failed; the request id finds it in the log",
-        ),
     }
 }

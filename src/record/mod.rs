@@ -1,13 +1,20 @@
 //! Records: reading them, and the compare-and-set that every write is. A write either applies, or
 //! misses and is explained by a second statement; a conflict is a value, never an error.
 
+pub mod answer;
 pub mod body;
 pub mod conflict;
+pub mod history;
 pub mod http;
+pub mod increment;
 pub mod list;
+pub mod merging;
+pub mod past;
 pub mod patch;
 pub mod query;
+pub mod reconcile;
 pub mod refusal;
+pub mod retention;
 pub mod statement;
 pub mod store;
 
@@ -16,8 +23,11 @@ use std::sync::Arc;
 use crate::catalog::Resource;
 use crate::catalog::key::Key;
 use crate::error::Error;
+use crate::merge::{FieldVerdict, Resolve};
 use crate::precondition::Precondition;
 use crate::record::body::Assignments;
+use crate::record::increment::Increment;
+use crate::record::reconcile::Sides;
 use crate::version::Version;
 
 /// One write to one record. It owns all it needs, so that it can be handed to whoever runs it.
@@ -34,6 +44,8 @@ pub struct Write {
     pub change: Result<Change, Error>,
     /// What the record must be like beforehand.
     pub precondition: Precondition,
+    /// What to do where the row moved: merge, or leave it to the client.
+    pub on_conflict: Option<Resolve>,
     /// Who does it.
     pub actor: String,
     /// Whether to answer what would happen and write nothing.
@@ -72,15 +84,6 @@ pub enum Change {
     Increment(Increment),
 }
 
-/// `by` is added to the column at `column`.
-#[derive(Debug)]
-pub struct Increment {
-    /// Where the column stands in the resource's columns.
-    pub column: usize,
-    /// The number as text, every digit kept.
-    pub by: String,
-}
-
 /// A row as it stands: its version, and itself as the JSON text that PostgreSQL made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
@@ -103,6 +106,8 @@ pub enum Outcome {
     /// The precondition failed, but the row already holds all that the write sets: a retry after
     /// a lost reply, not a conflict.
     AlreadyApplied(Row),
+    /// It was merged with what others wrote since the client's version, and happened.
+    Merged(Row, Merged),
     /// The row moved since the client read it.
     Conflict(Conflict),
     /// `If-None-Match` named the current version.
@@ -126,6 +131,19 @@ pub struct Conflict {
     pub by: Option<Authorship>,
     /// `update_update`, `delete_update` or `create_create`.
     pub kind: &'static str,
+    /// The client's row, the wanted row and the current row, where the body says what is wanted.
+    pub sides: Option<Sides>,
+}
+
+/// What a merge was made of.
+#[derive(Debug)]
+pub struct Merged {
+    /// The version that the client had.
+    pub base: Version,
+    /// The version that the merge was written over.
+    pub onto: Version,
+    /// Who changed what.
+    pub fields: Vec<FieldVerdict>,
 }
 
 /// Who wrote a version, and when.

@@ -21,26 +21,34 @@ pub enum Shape {
     Get(Option<Vec<usize>>),
     /// A new row with these columns.
     Insert(Vec<usize>),
-    /// These columns set, these returned to their default, these of the first merged.
-    Update(Vec<usize>, Vec<usize>, Vec<usize>),
+    /// Columns assigned.
+    Update(Columns),
+    /// These columns set to a merge of two versions, which the change log is told of.
+    Merge(Vec<usize>),
     /// The column raised in place.
     Increment(usize),
     /// The row removed.
     Delete,
-    /// The row as it stands and its newest change; with an update's columns, also whether the
-    /// update would change nothing.
-    Current(Option<(Vec<usize>, Vec<usize>, Vec<usize>)>),
+    /// The row as it stands and its newest change; with an update's columns, also what the update
+    /// would make of them.
+    Current(Option<Columns>),
 }
 
-impl Shape {
-    /// The update that these assignments ask for.
-    pub fn update(a: &Assignments) -> Self {
-        Self::Update(a.set.clone(), a.defaulted.clone(), a.merged.clone())
-    }
+/// The columns that an update assigns, by their place in the resource.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Columns {
+    /// Set from the body.
+    set: Vec<usize>,
+    /// Returned to their default.
+    defaulted: Vec<usize>,
+    /// Those of `set` that take a merge patch.
+    merged: Vec<usize>,
+}
 
-    /// The explanation of that update's miss.
-    pub fn current(a: Option<&Assignments>) -> Self {
-        Self::Current(a.map(|a| (a.set.clone(), a.defaulted.clone(), a.merged.clone())))
+impl From<&Assignments> for Columns {
+    fn from(assignments: &Assignments) -> Self {
+        let Assignments { set, defaulted, merged, .. } = assignments;
+        Self { set: set.clone(), defaulted: defaulted.clone(), merged: merged.clone() }
     }
 }
 
@@ -51,11 +59,7 @@ pub struct Cache(RwLock<HashMap<Shape, Arc<str>>>);
 /// The text of a statement.
 pub fn text(resource: &Resource, shape: &Shape) -> Arc<str> {
     let cache = &resource.statements.0;
-    if let Some(text) = cache
-        .read()
-        .unwrap_or_else(PoisonError::into_inner)
-        .get(shape)
-    {
+    if let Some(text) = cache.read().unwrap_or_else(PoisonError::into_inner).get(shape) {
         return text.clone();
     }
     let text: Arc<str> = write(resource, shape).into();
@@ -70,7 +74,8 @@ fn write(resource: &Resource, shape: &Shape) -> String {
     match shape {
         Shape::Get(select) => get(resource, select.as_deref()),
         Shape::Insert(set) => insert(resource, set),
-        Shape::Update(set, defaulted, merged) => update(resource, set, defaulted, merged),
+        Shape::Update(columns) => update(resource, columns),
+        Shape::Merge(set) => merge(resource, set),
         Shape::Increment(column) => increment(resource, *column),
         Shape::Delete => delete(resource),
         Shape::Current(compared) => current(resource, compared.as_ref()),
@@ -86,27 +91,35 @@ pub fn row(resource: &Resource, select: Option<&[usize]>) -> String {
         Some(places) => places.iter().map(|&i| &resource.columns[i]).collect(),
     };
     let list: Vec<_> = columns.iter().map(|c| format!("t.{}", c.quoted)).collect();
-    format!(
-        "row_to_json((SELECT x FROM (SELECT {}) AS x))::text",
-        list.join(", ")
-    )
+    format!("row_to_json((SELECT x FROM (SELECT {}) AS x))::text", list.join(", "))
 }
 
 /// `t`'s key equals the parameters from `$1` on, one per part.
 pub fn key_predicate(resource: &Resource) -> String {
     let parts = resource.key_columns().enumerate();
-    let parts: Vec<_> = parts
-        .map(|(i, c)| format!("t.{} = ${}::{}", c.quoted, i + 1, c.cast_type))
-        .collect();
+    let parts: Vec<_> =
+        parts.map(|(i, c)| format!("t.{} = ${}::{}", c.quoted, i + 1, c.cast_type)).collect();
     parts.join(" AND ")
+}
+
+/// The id under which the change log knows the record whose key the parameters from `$1` on are: as
+/// PostgreSQL spells the values, whatever spelling the client chose.
+pub fn record_id(resource: &Resource) -> String {
+    let parts = resource.key_columns().enumerate();
+    let parts: Vec<_> =
+        parts.map(|(i, c)| format!("(${}::{})::text", i + 1, c.cast_type)).collect();
+    match parts.as_slice() {
+        [part] => part.clone(),
+        parts => {
+            let escape = |part| format!("replace(replace({part}, '%', '%25'), ',', '%2C')");
+            parts.iter().map(escape).collect::<Vec<_>>().join(" || ',' || ")
+        }
+    }
 }
 
 /// The parts of `t`'s key as one text array.
 fn key_parts(resource: &Resource) -> String {
-    let parts: Vec<_> = resource
-        .key_columns()
-        .map(|c| format!("t.{}::text", c.quoted))
-        .collect();
+    let parts: Vec<_> = resource.key_columns().map(|c| format!("t.{}::text", c.quoted)).collect();
     format!("ARRAY[{}]", parts.join(", "))
 }
 
@@ -119,12 +132,17 @@ pub fn record(resource: &Resource, set: &[usize], parameter: usize) -> String {
     let columns: Vec<_> = set
         .iter()
         .map(|&i| &resource.columns[i])
-        .map(|c| format!("{} {}", c.quoted, c.sql_type))
+        .map(|c| format!("{} {}", c.quoted, expanded_type(c)))
         .collect();
-    format!(
-        "json_to_record(${parameter}::json) AS r({})",
-        columns.join(", ")
-    )
+    format!("json_to_record(${parameter}::json) AS r({})", columns.join(", "))
+}
+
+/// The type that a column of a body is read as.
+fn expanded_type(column: &Column) -> &str {
+    // PostgreSQL takes an array inside an array for a further dimension, but the elements of this
+    // one may be arrays themselves; and it makes vectors of arrays that it cannot read again.
+    let as_json = column.kind.json_elements().is_some() || column.kind == Kind::Vector;
+    if as_json { "json" } else { &column.sql_type }
 }
 
 /// Names the actor to the change log, for this statement only. It rides along in the statement, so
@@ -147,17 +165,11 @@ fn get(resource: &Resource, select: Option<&[usize]>) -> String {
 
 /// Parameters: the body, the actor.
 fn insert(resource: &Resource, set: &[usize]) -> String {
-    let names: String = set.iter().fold(String::new(), |s, &i| {
-        s + &resource.columns[i].quoted + ", "
-    });
-    let values = set.iter().fold(String::new(), |s, &i| {
-        s + &inserted(&resource.columns[i]) + ", "
-    });
-    let body = if set.is_empty() {
-        "(SELECT $1::json) AS r".to_owned()
-    } else {
-        record(resource, set, 1)
-    };
+    let names: String =
+        set.iter().fold(String::new(), |s, &i| s + &resource.columns[i].quoted + ", ");
+    let values = set.iter().fold(String::new(), |s, &i| s + &inserted(&resource.columns[i]) + ", ");
+    let body =
+        if set.is_empty() { "(SELECT $1::json) AS r".to_owned() } else { record(resource, set, 1) };
     format!(
         "{} INSERT INTO {} AS t ({names}{}) SELECT {values}1 FROM {body}, actor RETURNING {}, {}, {}",
         actor(2),
@@ -173,7 +185,23 @@ fn insert(resource: &Resource, set: &[usize]) -> String {
 fn inserted(column: &Column) -> String {
     match column.kind {
         Kind::Json { .. } if column.not_null => format!("coalesce(r.{}, 'null')", column.quoted),
-        _ => format!("r.{}", column.quoted),
+        _ => value(column),
+    }
+}
+
+/// The value of the body's row `r`.
+pub fn value(column: &Column) -> String {
+    let Column { quoted, sql_type, .. } = column;
+    if column.kind == Kind::Vector {
+        return format!("translate(r.{quoted}::text, '[\",]', '   ')::{sql_type}");
+    }
+    match column.kind.json_elements() {
+        Some(element) => format!(
+            "CASE WHEN r.{quoted} IS NOT NULL THEN ARRAY(SELECT nullif(e.value::text, 'null')::{element} \
+             FROM json_array_elements(r.{quoted}) WITH ORDINALITY AS e(value, place) \
+             ORDER BY e.place)::{sql_type} END"
+        ),
+        None => format!("r.{quoted}"),
     }
 }
 
@@ -186,25 +214,21 @@ fn conditional(resource: &Resource, write: &str, bring: &str) -> String {
         "{} {write} {bring} WHERE {} AND {}",
         actor(k + 3),
         key_predicate(resource),
-        Precondition::predicate(
-            &version(resource),
-            &format!("${}", k + 1),
-            &format!("${}", k + 2)
-        ),
+        Precondition::predicate(&version(resource), &format!("${}", k + 1), &format!("${}", k + 2)),
     )
 }
 
-fn update(resource: &Resource, set: &[usize], defaulted: &[usize], merged: &[usize]) -> String {
+fn update(resource: &Resource, columns: &Columns) -> String {
     let mut assignments = String::new();
-    for &i in set {
+    for &i in &columns.set {
         let column = &resource.columns[i];
-        let value = assigned(column, merged.contains(&i));
+        let value = assigned(column, columns.merged.contains(&i));
         let _ = write!(assignments, "{} = {value}, ", column.quoted);
     }
-    for &i in defaulted {
+    for &i in &columns.defaulted {
         let _ = write!(assignments, "{} = DEFAULT, ", resource.columns[i].quoted);
     }
-    changed(resource, &assignments, set)
+    changed(resource, &assignments, &columns.set)
 }
 
 /// An UPDATE that makes these assignments and raises the version.
@@ -215,22 +239,26 @@ fn changed(resource: &Resource, assignments: &str, set: &[usize]) -> String {
         record(resource, set, resource.key.len() + 4) + ", "
     };
     let quoted = &resource.version_column().quoted;
-    let write = format!(
-        "UPDATE {} AS t SET {assignments}{quoted} = t.{quoted} + 1",
-        resource.table
-    );
+    let write =
+        format!("UPDATE {} AS t SET {assignments}{quoted} = t.{quoted} + 1", resource.table);
     let update = conditional(resource, &write, &format!("FROM {body}actor"));
-    format!(
-        "{update} RETURNING {}, {}",
-        version(resource),
-        row(resource, None)
+    format!("{update} RETURNING {}, {}", version(resource), row(resource, None))
+}
+
+/// Parameters: as an update's, then the versions merged.
+fn merge(resource: &Resource, set: &[usize]) -> String {
+    let parents = resource.key.len() + 5;
+    let columns = Columns { set: set.to_vec(), defaulted: Vec::new(), merged: Vec::new() };
+    let update = update(resource, &columns);
+    update.replacen(
+        ", true))",
+        &format!(", true), set_config('counterfoil.merged_from', ${parents}, true))"),
+        1,
     )
 }
 
 fn increment(resource: &Resource, column: usize) -> String {
-    let Column {
-        quoted, cast_type, ..
-    } = &resource.columns[column];
+    let Column { quoted, cast_type, .. } = &resource.columns[column];
     let by = resource.key.len() + 4;
     let assignment = format!("{quoted} = coalesce(t.{quoted}, 0) + ${by}::{cast_type}, ");
     changed(resource, &assignment, &[])
@@ -238,11 +266,7 @@ fn increment(resource: &Resource, column: usize) -> String {
 
 fn delete(resource: &Resource) -> String {
     let write = format!("DELETE FROM {} AS t", resource.table);
-    format!(
-        "{} RETURNING {}",
-        conditional(resource, &write, "USING actor"),
-        version(resource)
-    )
+    format!("{} RETURNING {}", conditional(resource, &write, "USING actor"), version(resource))
 }
 
 /// What an update stores in a column: the value of the body's row `r`, seen beside the row `t`.
@@ -266,89 +290,132 @@ fn assigned(column: &Column, merged: bool) -> String {
             } else {
                 format!("CASE WHEN {name}_typeof(t.{quoted}) = 'null' THEN t.{quoted} END")
             };
-            format!("coalesce(r.{quoted}, {null})")
+            let value = format!("coalesce(r.{quoted}, {null})");
+            // `json` keeps the spelling it was written in, and so do we.
+            if *binary { value } else { kept(column, &value, &same_json(quoted)) }
         }
-        Kind::Array(_) => format!(
-            "CASE WHEN to_json(r.{quoted})::text = to_json(t.{quoted})::text \
-             THEN t.{quoted} ELSE r.{quoted} END"
-        ),
-        _ => format!("r.{quoted}"),
+        Kind::Array(_) | Kind::Composite => {
+            let new = if column.kind.json_elements().is_some() {
+                format!("r.{quoted}::text")
+            } else {
+                format!("to_json(r.{quoted})::text")
+            };
+            kept(column, &value(column), &format!("{new} = to_json(t.{quoted})::text"))
+        }
+        _ => value(column),
     }
 }
 
-/// Parameters: the key's parts, the record id, and with `compared` the body.
-fn current(resource: &Resource, compared: Option<&(Vec<usize>, Vec<usize>, Vec<usize>)>) -> String {
+/// The row's own value where the body says the same, else `value`.
+fn kept(Column { quoted, .. }: &Column, value: &str, same: &str) -> String {
+    format!("CASE WHEN {same} THEN t.{quoted} ELSE {value} END")
+}
+
+/// Whether a `json` of the body is that of the row, but for what JSON does not keep: space around
+/// it, and how a text that stands alone is escaped.
+fn same_json(quoted: &str) -> String {
+    let trimmed = |row| format!("btrim({row}.{quoted}::text, E' \\t\\n\\r')");
+    format!(
+        "({} = {} OR json_typeof(r.{quoted}) = 'string' AND json_typeof(t.{quoted}) = 'string' \
+         AND r.{quoted} #>> '{{}}' = t.{quoted} #>> '{{}}')",
+        trimmed("r"),
+        trimmed("t")
+    )
+}
+
+/// Parameters: the key's parts, the client's version, and with `compared` the body.
+fn current(resource: &Resource, compared: Option<&Columns>) -> String {
     let k = resource.key.len();
-    let (nothing_new, body) = match compared {
-        Some((set, defaulted, merged)) if !set.is_empty() => (
-            nothing_new(resource, set, defaulted, merged),
-            format!("CROSS JOIN {}", record(resource, set, k + 2)),
-        ),
-        Some((set, defaulted, merged)) => (
-            format!(
-                "${}::text IS NOT NULL AND {}",
-                k + 2,
-                nothing_new(resource, set, defaulted, merged)
-            ),
-            String::new(),
-        ),
-        None => ("false".to_owned(), String::new()),
+    let body = k + 2;
+    let (nothing_new, sets, source) = match compared {
+        None => ("false".to_owned(), "NULL::text".to_owned(), String::new()),
+        Some(columns) => {
+            let source = if columns.set.is_empty() {
+                format!("CROSS JOIN (SELECT ${body}::text) AS r")
+            } else {
+                format!("CROSS JOIN {}", record(resource, &columns.set, body))
+            };
+            (nothing_new(resource, columns), sets(resource, columns), source)
+        }
     };
+    let version = version(resource);
+    format!(
+        "SELECT {version}, {row}, {nothing_new}, c.version, c.op = 'delete', c.\"by\", {at}, \
+         CASE WHEN {version} IS NULL THEN {last} END, \
+         (SELECT {base} FROM counterfoil.change AS b WHERE b.resource = {name} AND b.id = {id} \
+         AND b.version = ${yours}::int4 AND b.op <> 'delete'), {sets} \
+         FROM (SELECT) AS one LEFT JOIN {table} AS t ON {key} \
+         LEFT JOIN LATERAL (SELECT * FROM counterfoil.change AS c \
+         WHERE c.resource = {name} AND c.id = {id} ORDER BY c.version DESC LIMIT 1) AS c ON true {source}",
+        row = row(resource, None),
+        at = moment("c.at"),
+        last = document(resource, "c.doc"),
+        base = document(resource, "b.doc"),
+        table = resource.table,
+        key = key_predicate(resource),
+        name = name_literal(resource),
+        id = record_id(resource),
+        yours = k + 1,
+    )
+}
+
+/// A moment in the spelling of RFC 3339, in UTC with microseconds.
+pub fn moment(column: &str) -> String {
+    format!("to_char({column} AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"')")
+}
+
+/// A row of the change log as text, without what the caller may not know of.
+pub fn document(resource: &Resource, doc: &str) -> String {
     let hidden: Vec<_> = resource
         .columns
         .iter()
         .filter(|c| c.hidden)
         .map(|c| crate::catalog::quote_literal(&c.name))
         .collect();
-    let last = if hidden.is_empty() {
-        "c.doc::text".to_owned()
+    if hidden.is_empty() {
+        format!("{doc}::text")
     } else {
-        format!("(c.doc::jsonb - ARRAY[{}])::text", hidden.join(", "))
-    };
-    format!(
-        "SELECT {version}, {row}, {nothing_new}, c.version, c.op = 'delete', c.\"by\", \
-         to_char(c.at AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"'), \
-         CASE WHEN {version} IS NULL THEN {last} END \
-         FROM (SELECT) AS one LEFT JOIN {table} AS t ON {key} \
-         LEFT JOIN LATERAL (SELECT * FROM counterfoil.change AS c \
-         WHERE c.resource = {name} AND c.id = ${id} ORDER BY c.version DESC LIMIT 1) AS c ON true {body}",
-        version = version(resource),
-        row = row(resource, None),
-        table = resource.table,
-        key = key_predicate(resource),
-        name = name_literal(resource),
-        id = k + 1,
-    )
+        format!("({doc}::jsonb - ARRAY[{}])::text", hidden.join(", "))
+    }
+}
+
+/// What an update sets, as the row's JSON has it: spelled by PostgreSQL, with its defaults. A default
+/// that differs each time is nobody's wish and is left out.
+fn sets(resource: &Resource, columns: &Columns) -> String {
+    let set = columns.set.iter().map(|&i| format!("r.{}", resource.columns[i].quoted));
+    let defaulted = columns
+        .defaulted
+        .iter()
+        .map(|&i| &resource.columns[i])
+        .filter(|c| !c.default_volatile)
+        .map(|c| format!("{} AS {}", typed_default(c), c.quoted));
+    let all: Vec<_> = set.chain(defaulted).collect();
+    format!("row_to_json((SELECT x FROM (SELECT {}) AS x))::text", all.join(", "))
 }
 
 /// Whether an update would leave every column as it is. Compared as `jsonb`, by value: 1 is 1.0 and
 /// a moment is the same in every time zone. A default that differs each time cannot tell a retry
 /// from a change and is left out.
-fn nothing_new(
-    resource: &Resource,
-    set: &[usize],
-    defaulted: &[usize],
-    merged: &[usize],
-) -> String {
+fn nothing_new(resource: &Resource, columns: &Columns) -> String {
     let same = |column: &Column, value: &str| {
-        format!(
-            "to_jsonb({value}) IS NOT DISTINCT FROM to_jsonb(t.{})",
-            column.quoted
-        )
+        // Not all that `json` holds fits into `jsonb`: 1e1000000.
+        let compared = match column.kind {
+            Kind::Json { binary: false } => |value: &str| format!("({value})::text"),
+            _ => |value: &str| format!("to_jsonb({value})"),
+        };
+        let current = format!("t.{}", column.quoted);
+        format!("{} IS NOT DISTINCT FROM {}", compared(value), compared(&current))
     };
-    let set = set.iter().map(|&i| {
+    let set = columns.set.iter().map(|&i| {
         let column = &resource.columns[i];
-        same(column, &assigned(column, merged.contains(&i)))
+        same(column, &assigned(column, columns.merged.contains(&i)))
     });
-    let defaulted = defaulted
+    let defaulted = columns
+        .defaulted
         .iter()
         .map(|&i| &resource.columns[i])
         .filter(|c| !c.default_volatile)
         .map(|c| same(c, &typed_default(c)));
     let all: Vec<_> = set.chain(defaulted).collect();
-    if all.is_empty() {
-        "true".to_owned()
-    } else {
-        format!("({})", all.join(" AND "))
-    }
+    if all.is_empty() { "true".to_owned() } else { format!("({})", all.join(" AND ")) }
 }

@@ -1,5 +1,7 @@
 //! Runs a write: one statement where it applies, a second one that explains it where it misses.
 
+use std::time::{Duration, Instant};
+
 use sqlx::postgres::{PgArguments, PgConnection, PgRow};
 use sqlx::query::Query;
 use sqlx::{AssertSqlSafe, Postgres, Row as _};
@@ -10,15 +12,20 @@ use crate::db::fault::Fault;
 use crate::error::Code;
 use crate::precondition::{Condition, Standing};
 use crate::record::body::Assignments;
+use crate::record::reconcile::{Sides, Told};
 use crate::record::statement::{self, Shape};
 use crate::record::{
-    Authorship, Change, Conflict, Gone, Outcome, Row, Verb, Write, patch, refusal,
+    Authorship, Change, Conflict, Gone, Outcome, Row, Verb, Write, merging, patch, refusal,
 };
 use crate::version::Version;
 
-/// How often a write starts over: after a deadlock, or when the row changed between the statement
-/// that missed and the one that was to explain the miss.
-const TRIES: usize = 4;
+/// How often a request is tried: after a deadlock, or when the row came, went or changed between the
+/// statement that missed and the one that was to explain the miss. Where many create and delete one
+/// record, that happens several times in a row.
+const TRIES: usize = 16;
+
+/// How long it is tried anew. Each deadlock takes PostgreSQL a second to see.
+const TRYING: Duration = Duration::from_secs(2);
 
 /// Runs one write to its outcome.
 ///
@@ -26,14 +33,19 @@ const TRIES: usize = 4;
 /// What the database could not do; everything that the request itself is to blame for is an
 /// [`Outcome`].
 pub async fn write(conn: &mut PgConnection, write: &Write) -> Result<Outcome, Fault> {
-    for _ in 0..TRIES {
+    let begun = Instant::now();
+    let mut tried = 0;
+    loop {
+        tried += 1;
+        let last = tried == TRIES || begun.elapsed() > TRYING;
         match attempt(conn, write).await {
-            Err(Fault::Retry) | Ok(None) => {}
-            Err(fault) => return Err(fault),
+            Ok(Some(Outcome::Refused(error))) if !last && refusal::is_over(write, &error) => {}
             Ok(Some(outcome)) => return Ok(outcome),
+            Ok(None) | Err(Fault::Retry) if !last => {}
+            Ok(None) => return Err(Fault::Retry),
+            Err(fault) => return Err(fault),
         }
     }
-    Err(Fault::Retry)
 }
 
 /// One attempt; `None` where it must start over on fresh ground.
@@ -65,10 +77,7 @@ async fn attempt(conn: &mut PgConnection, write: &Write) -> Result<Option<Outcom
             let text = statement::text(&write.resource, &shape);
             let query = conditional(&text, write, key).bind(&increment.by);
             let result = execute(conn, write.dry_run, query).await;
-            settle(conn, write, None, result, |row| {
-                Ok(Outcome::Applied(row_of(&row)?))
-            })
-            .await
+            settle(conn, write, None, result, |row| Ok(Outcome::Applied(row_of(&row)?))).await
         }
         (Change::Delete, Some(key)) => {
             let text = statement::text(&write.resource, &Shape::Delete);
@@ -85,16 +94,18 @@ pub(super) async fn update(
     key: &Key,
     body: &Assignments,
 ) -> Result<Option<Outcome>, Fault> {
-    let text = statement::text(&write.resource, &Shape::update(body));
+    let text = statement::text(&write.resource, &Shape::Update(body.into()));
     let mut query = conditional(&text, write, key);
     if !body.set.is_empty() {
         query = query.bind(&body.json);
     }
     let result = execute(conn, write.dry_run, query).await;
-    settle(conn, write, Some(body), result, |row| {
-        Ok(Outcome::Applied(row_of(&row)?))
-    })
-    .await
+    let outcome =
+        settle(conn, write, Some(body), result, |row| Ok(Outcome::Applied(row_of(&row)?))).await?;
+    match outcome {
+        Some(Outcome::Conflict(conflict)) => merging::write(conn, write, key, body, conflict).await,
+        outcome => Ok(outcome),
+    }
 }
 
 /// The INSERT. It decides by itself who of several wins: the key's uniqueness is the predicate.
@@ -105,14 +116,10 @@ async fn create(
     body: &Assignments,
 ) -> Result<Option<Outcome>, Fault> {
     if write.precondition.if_match.is_some() {
-        return create_against_if_match(conn, write, key, body)
-            .await
-            .map(Some);
+        return create_against_if_match(conn, write, key, body).await.map(Some);
     }
     let text = statement::text(&write.resource, &Shape::Insert(body.set.clone()));
-    let query = sqlx::query(AssertSqlSafe(text))
-        .bind(&body.json)
-        .bind(&write.actor);
+    let query = sqlx::query(AssertSqlSafe(text)).bind(&body.json).bind(&write.actor);
     match execute(conn, write.dry_run, query).await {
         Ok(Some(row)) => {
             let parts: Vec<String> = row.try_get(2)?;
@@ -120,12 +127,13 @@ async fn create(
         }
         Ok(None) => Ok(Some(Outcome::Refused(refusal::swallowed(&write.resource)))),
         Err(fault) => {
-            // Whether the record is there comes before what the body says.
-            if key.is_some() && fault.is_refusal() {
-                let explained = explain(conn, write, None).await?;
-                if explained.is_some() {
-                    return Ok(explained);
-                }
+            // A PUT that was to create is answered by the record, where there is one, whatever else
+            // stands against it.
+            if key.is_some()
+                && fault.is_refusal()
+                && let Some(outcome) = explain(conn, write, None).await?
+            {
+                return Ok(Some(outcome));
             }
             let error = refusal::explain(conn, write, Some(body), fault).await?;
             Ok(Some(Outcome::Refused(error)))
@@ -142,9 +150,7 @@ async fn create_against_if_match(
 ) -> Result<Outcome, Fault> {
     if key.is_some() {
         // Addressed by PUT: judged like every other write to that address.
-        return Ok(explain(conn, write, None)
-            .await?
-            .unwrap_or(Outcome::Missing));
+        return Ok(explain(conn, write, None).await?.unwrap_or(Outcome::Missing));
     }
     let taken = refusal::taken_key(conn, write, body).await?;
     Ok(taken.map_or_else(|| nothing_to_match(write), Outcome::Refused))
@@ -157,6 +163,7 @@ fn nothing_to_match(write: &Write) -> Outcome {
         yours: write.precondition.newest_named(),
         by: None,
         kind: "create_create",
+        sides: None,
     })
 }
 
@@ -172,7 +179,7 @@ fn conditional<'q>(
         .bind(&write.actor)
 }
 
-fn bind_key<'q>(
+pub(super) fn bind_key<'q>(
     mut query: Query<'q, Postgres, PgArguments>,
     key: &'q Key,
 ) -> Query<'q, Postgres, PgArguments> {
@@ -184,20 +191,19 @@ fn bind_key<'q>(
 
 /// Runs a statement by itself, or inside a transaction that is rolled back after every deferred
 /// constraint had its say.
-async fn execute(
+pub(super) async fn execute(
     conn: &mut PgConnection,
     dry_run: bool,
     query: Query<'_, Postgres, PgArguments>,
 ) -> Result<Option<PgRow>, Fault> {
     if !dry_run {
-        return Ok(query.fetch_optional(conn).await?);
+        // The one statement that writes; all others of a request only read.
+        return query.fetch_optional(conn).await.map_err(|error| Fault::from(error).of_a_write());
     }
     sqlx::raw_sql("BEGIN").execute(&mut *conn).await?;
     let mut result = query.fetch_optional(&mut *conn).await;
     if result.is_ok() {
-        let checked = sqlx::raw_sql("SET CONSTRAINTS ALL IMMEDIATE")
-            .execute(&mut *conn)
-            .await;
+        let checked = sqlx::raw_sql("SET CONSTRAINTS ALL IMMEDIATE").execute(&mut *conn).await;
         result = checked.and(result);
     }
     sqlx::raw_sql("ROLLBACK").execute(&mut *conn).await?;
@@ -236,57 +242,67 @@ pub(super) async fn explain(
     body: Option<&Assignments>,
 ) -> Result<Option<Outcome>, Fault> {
     let found = match current(conn, write, body).await {
-        // Values that cannot be stored, or not be compared, are not what the row holds.
+        // What cannot even be compared with the row is not what the row holds already.
         Err(fault) if body.is_some() && fault.is_refusal() => current(conn, write, None).await?,
         found => found?,
     };
-    let Current {
-        row,
-        nothing_new,
-        newest,
-    } = found;
-    let yours = write.precondition.newest_named();
+    let Current { row, nothing_new, newest, told } = found;
     let Some(row) = row else {
         // Where a record is to come to be, its absence stands against nothing.
         let creates = write.verb == Verb::Create && write.precondition.if_match.is_none();
-        return Ok(match newest {
-            _ if creates => None,
-            Some(Newest {
-                version,
-                deleted: true,
-                by,
-                last,
-            }) => Some(Outcome::Gone(Gone {
-                version,
-                by,
-                last,
-                yours,
-            })),
-            _ => Some(Outcome::Missing),
-        });
+        let yours = write.precondition.newest_named();
+        return Ok(if creates { None } else { Some(absent(newest, yours)) });
     };
     Ok(match write.precondition.standing(row.version) {
         Standing::Holds => None,
         Standing::Unwanted => Some(Outcome::Unwanted(row)),
         Standing::Stale if nothing_new => Some(Outcome::AlreadyApplied(row)),
-        Standing::Stale => {
-            let by = newest
-                .filter(|newest| newest.version == row.version)
-                .map(|newest| newest.by);
-            let deletes = write.verb == Verb::Delete;
-            let kind = if deletes {
-                "delete_update"
-            } else {
-                "update_update"
-            };
-            Some(Outcome::Conflict(Conflict {
-                current: Some(row),
-                yours,
-                by,
-                kind,
-            }))
-        }
+        Standing::Stale => Some(Outcome::Conflict(conflicting(write, row, newest, &told))),
     })
+}
+
+/// What became of a write to a row that is not there.
+fn absent(newest: Option<Newest>, yours: Option<Version>) -> Outcome {
+    match newest {
+        Some(Newest { version, deleted: true, by, last }) => {
+            Outcome::Gone(Gone { version, by, last, yours })
+        }
+        _ => Outcome::Missing,
+    }
+}
+
+fn conflicting(write: &Write, row: Row, newest: Option<Newest>, told: &Told) -> Conflict {
+    let deletes = write.verb == Verb::Delete;
+    Conflict {
+        yours: write.precondition.newest_named(),
+        by: newest.filter(|newest| newest.version == row.version).map(|newest| newest.by),
+        kind: if deletes { "delete_update" } else { "update_update" },
+        sides: Sides::new(told, &row.json),
+        current: Some(row),
+    }
+}
+
+/// Compares a write with the row as it stands, whether or not its precondition holds.
+///
+/// # Errors
+/// As [`write()`].
+pub async fn compare(conn: &mut PgConnection, write: &Write) -> Result<Outcome, Fault> {
+    let body = match &write.change {
+        Ok(Change::Patch(body) | Change::Replace(body)) => Some(body),
+        _ => None,
+    };
+    let found = match current(conn, write, body).await {
+        Err(Fault::Value | Fault::Check(_)) => {
+            let error = refusal::explain(conn, write, body, Fault::Value).await?;
+            return Ok(Outcome::Refused(error));
+        }
+        found => found?,
+    };
+    let yours = write.precondition.newest_named();
+    let Some(row) = found.row else {
+        return Ok(absent(found.newest, yours));
+    };
+    Ok(Outcome::Conflict(conflicting(write, row, found.newest, &found.told)))
 }
 
 /// A row as it stands, with its newest change.
@@ -295,6 +311,8 @@ pub(super) struct Current {
     /// Whether the update asked about would leave the row as it is.
     nothing_new: bool,
     newest: Option<Newest>,
+    /// What the conflict would be about, were it one.
+    told: Told,
 }
 
 struct Newest {
@@ -310,51 +328,47 @@ pub(super) async fn current(
     body: Option<&Assignments>,
 ) -> Result<Current, Fault> {
     let Some(key) = &write.key else {
-        return Ok(Current {
-            row: None,
-            nothing_new: false,
-            newest: None,
-        });
+        return Ok(Current { row: None, nothing_new: false, newest: None, told: Told::default() });
     };
-    read_current(conn, &write.resource, key, body).await
+    let yours = write.precondition.newest_named();
+    read_current(conn, &write.resource, key, yours, body).await
 }
 
 async fn read_current(
     conn: &mut PgConnection,
     resource: &Resource,
     key: &Key,
+    yours: Option<Version>,
     body: Option<&Assignments>,
 ) -> Result<Current, Fault> {
-    let text = statement::text(resource, &Shape::current(body));
-    let mut query = bind_key(sqlx::query(AssertSqlSafe(text)), key).bind(key.record_id());
+    let text = statement::text(resource, &Shape::Current(body.map(Into::into)));
+    let mut query =
+        bind_key(sqlx::query(AssertSqlSafe(text)), key).bind(yours.map(|version| version.0));
     if let Some(body) = body {
         query = query.bind(&body.json);
     }
     let found = query.fetch_one(conn).await?;
     let row = match found.try_get::<Option<i32>, _>(0)? {
-        Some(version) => Some(Row {
-            version: Version(version),
-            json: found.try_get(1)?,
-        }),
+        Some(version) => Some(Row { version: Version(version), json: found.try_get(1)? }),
         None => None,
     };
     let newest = match found.try_get::<Option<i32>, _>(3)? {
         Some(version) => Some(Newest {
             version: Version(version),
             deleted: found.try_get(4)?,
-            by: Authorship {
-                by: found.try_get(5)?,
-                at: found.try_get(6)?,
-            },
+            by: Authorship { by: found.try_get(5)?, at: found.try_get(6)? },
             last: found.try_get(7)?,
         }),
         None => None,
     };
-    let nothing_new = found.try_get::<Option<bool>, _>(2)?.unwrap_or(false);
+    let merge_patched = body.map_or_else(Vec::new, |body| {
+        body.merged.iter().map(|&place| resource.columns[place].name.clone()).collect()
+    });
     Ok(Current {
         row,
-        nothing_new,
+        nothing_new: found.try_get::<Option<bool>, _>(2)?.unwrap_or(false),
         newest,
+        told: Told { base: found.try_get(8)?, sets: found.try_get(9)?, merge_patched },
     })
 }
 
@@ -385,24 +399,10 @@ pub async fn read(
         if let Some(row) = query.fetch_optional(&mut *conn).await? {
             return Ok(Found::Row(row_of(&row)?));
         }
-        match read_current(conn, resource, key, None).await? {
+        match read_current(conn, resource, key, None, None).await? {
             Current { row: Some(_), .. } => {} // Created in between.
-            Current {
-                newest:
-                    Some(Newest {
-                        version,
-                        deleted: true,
-                        by,
-                        last,
-                    }),
-                ..
-            } => {
-                return Ok(Found::Gone(Gone {
-                    version,
-                    by,
-                    last,
-                    yours: None,
-                }));
+            Current { newest: Some(Newest { version, deleted: true, by, last }), .. } => {
+                return Ok(Found::Gone(Gone { version, by, last, yours: None }));
             }
             _ => return Ok(Found::Missing),
         }
@@ -410,11 +410,8 @@ pub async fn read(
     Err(Fault::Retry)
 }
 
-fn row_of(row: &PgRow) -> Result<Row, Fault> {
-    Ok(Row {
-        version: Version(row.try_get(0)?),
-        json: row.try_get(1)?,
-    })
+pub(super) fn row_of(row: &PgRow) -> Result<Row, Fault> {
+    Ok(Row { version: Version(row.try_get(0)?), json: row.try_get(1)? })
 }
 
 /// A copy of a write that demands exactly this version.

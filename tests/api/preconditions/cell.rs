@@ -58,13 +58,7 @@ impl Bench {
             ))
             .await;
         let conn = server.connect().await;
-        Self {
-            server,
-            conn,
-            settings,
-            next: 1,
-            changes: i64::try_from(records).unwrap() * 15,
-        }
+        Self { server, conn, settings, next: 1, changes: i64::try_from(records).unwrap() * 15 }
     }
 
     /// Tries a cell and gives what differs from the rules.
@@ -129,10 +123,7 @@ impl Bench {
             Manner::Plain | Manner::DryRun => request,
         };
         let (media_type, body) = match cell.verb {
-            Verb::Post => (
-                "application/json",
-                json!({"id": id, "amount": 500, "note": "new"}),
-            ),
+            Verb::Post => ("application/json", json!({"id": id, "amount": 500, "note": "new"})),
             Verb::Put => ("application/json", json!({"amount": 500, "note": "new"})),
             Verb::PatchJson => ("application/json", json!({"amount": 500})),
             Verb::PatchMerge => ("application/merge-patch+json", json!({"amount": 500})),
@@ -143,9 +134,7 @@ impl Bench {
             Verb::Increment => ("application/json", json!({"field": "amount", "by": 400})),
             Verb::Delete => return request,
         };
-        request
-            .header("content-type", media_type)
-            .body(body.to_string())
+        request.header("content-type", media_type).body(body.to_string())
     }
 
     async fn snapshot(&mut self, id: i32) -> Snapshot {
@@ -218,17 +207,10 @@ fn expected(cell: &Cell, id: i32, outcome: Outcome, settings: Settings) -> Facts
     let minimal = cell.manner == Manner::Minimal;
     let holds = matches!(outcome, Outcome::Created(_) | Outcome::Written);
     let empty = outcome == Outcome::Removed || (minimal && holds);
-    let told = matches!(
-        outcome,
-        Outcome::Conflict | Outcome::NothingToMatch | Outcome::Gone
-    );
+    let told = matches!(outcome, Outcome::Conflict | Outcome::NothingToMatch | Outcome::Gone);
     let address = format!("/api/v1/items/{id}");
     let when = |condition: bool, text: &str| {
-        if condition {
-            text.to_owned()
-        } else {
-            String::new()
-        }
+        if condition { text.to_owned() } else { String::new() }
     };
     let (status, code, tag, data) = answer(cell, id, outcome, settings);
     let [yours, theirs, kind, by] = details(cell, outcome, settings);
@@ -241,19 +223,10 @@ fn expected(cell: &Cell, id: i32, outcome: Outcome, settings: Settings) -> Facts
     vec![
         ("status", status.to_string()),
         ("code", code.to_owned()),
-        (
-            "ETag",
-            tag.map_or(String::new(), |version| format!("\"{version}\"")),
-        ),
-        (
-            "Location",
-            when(matches!(outcome, Outcome::Created(_)), &address),
-        ),
+        ("ETag", tag.map_or(String::new(), |version| format!("\"{version}\""))),
+        ("Location", when(matches!(outcome, Outcome::Created(_)), &address)),
         ("Content-Location", when(holds && !minimal, &address)),
-        (
-            "Preference-Applied",
-            when(holds && minimal, "return=minimal"),
-        ),
+        ("Preference-Applied", when(holds && minimal, "return=minimal")),
         ("Cache-Control", when(told, "no-store")),
         ("Content-Type", media_type.to_owned()),
         ("Counterfoil-Result", String::new()),
@@ -261,14 +234,7 @@ fn expected(cell: &Cell, id: i32, outcome: Outcome, settings: Settings) -> Facts
         ("details.current_version", theirs),
         ("details.kind", kind),
         ("details.changed_by", by),
-        (
-            "data",
-            if empty {
-                String::new()
-            } else {
-                data.to_string()
-            },
-        ),
+        ("data", if empty { String::new() } else { data.to_string() }),
         ("the row stored", row.to_string()),
         ("the change logged", log),
     ]
@@ -347,10 +313,7 @@ fn found(cell: &Cell, reply: &Reply, after: &Snapshot) -> Facts {
     let header = |name: &str| reply.header(name).to_owned();
     vec![
         ("status", reply.status.to_string()),
-        (
-            "code",
-            error["code"].as_str().unwrap_or_default().to_owned(),
-        ),
+        ("code", error["code"].as_str().unwrap_or_default().to_owned()),
         ("ETag", header("etag")),
         ("Location", header("location")),
         ("Content-Location", header("content-location")),

@@ -73,11 +73,7 @@ async fn a_dry_run_is_refused_as_the_write_itself_would_be() {
         );
         assert_eq!(dry.details(), wet.details(), "{method} {path} {body}");
         assert_eq!(dry.data(), wet.data(), "{method} {path} {body}");
-        assert_eq!(
-            dry.header("etag"),
-            wet.header("etag"),
-            "{method} {path} {body}"
-        );
+        assert_eq!(dry.header("etag"), wet.header("etag"), "{method} {path} {body}");
     }
     assert_eq!(server.value(ALL).await, before, "nothing was written");
     no_transaction_is_left(&server).await;
@@ -90,9 +86,7 @@ async fn a_dry_run_shows_what_the_database_would_make_of_the_row() {
     let before = server.value(ALL).await;
     let put = |query| {
         let request = request(&server, &Method::PUT, "/1", query).header("if-match", "\"1\"");
-        request
-            .header("content-type", "application/json")
-            .body(r#"{"amount":7}"#)
+        request.header("content-type", "application/json").body(r#"{"amount":7}"#)
     };
     let dry = Reply::of(put("?dry_run=true")).await.expect(200);
     assert_eq!(dry.data()["doubled"], 14);

@@ -18,12 +18,7 @@ impl Header {
 }
 
 const fn header(name: &'static str, lines: &'static [&'static [u8]], demand: Demand) -> Header {
-    Header {
-        name,
-        lines,
-        demand,
-        strict: demand,
-    }
+    Header { name, lines, demand, strict: demand }
 }
 
 /// A header that means something else under `strict_etags`.
@@ -33,12 +28,7 @@ const fn lenient(
     demand: Demand,
     strict: Demand,
 ) -> Header {
-    Header {
-        name,
-        lines,
-        demand,
-        strict,
-    }
+    Header { name, lines, demand, strict }
 }
 
 /// No tag of ours: matches nothing, and is never taken as absent.
@@ -125,11 +115,7 @@ pub(super) fn meanings(strict: bool) -> Vec<(Header, Header)> {
 /// Every pair of headers that is tried: each alone, and a few of the one with a few of the other.
 pub(super) fn pairs() -> Vec<(Header, Header)> {
     let pick = |table: &[Header], names: &[&str]| -> Vec<Header> {
-        let picked: Vec<_> = table
-            .iter()
-            .filter(|h| names.contains(&h.name))
-            .copied()
-            .collect();
+        let picked: Vec<_> = table.iter().filter(|h| names.contains(&h.name)).copied().collect();
         assert_eq!(picked.len(), names.len(), "{names:?}");
         picked
     };

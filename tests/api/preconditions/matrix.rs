@@ -12,13 +12,7 @@ async fn try_every_cell(pairs: Vec<(Header, Header)>, settings: Settings, manner
     for (if_match, if_none_match) in pairs {
         for verb in Verb::ALL {
             for state in State::ALL {
-                let cell = Cell {
-                    verb,
-                    state,
-                    if_match,
-                    if_none_match,
-                    manner,
-                };
+                let cell = Cell { verb, state, if_match, if_none_match, manner };
                 differences.extend(bench.run(&cell).await);
             }
         }
@@ -54,27 +48,18 @@ async fn a_problem_document_states_the_same_facts() {
 
 #[tokio::test]
 async fn strict_etags_compare_as_rfc_9110_has_it() {
-    let settings = Settings {
-        strict_etags: true,
-        ..DEFAULTS
-    };
+    let settings = Settings { strict_etags: true, ..DEFAULTS };
     try_every_cell(pairs(), settings, Manner::Plain).await;
 }
 
 #[tokio::test]
 async fn a_resource_may_insist_on_if_match() {
-    let settings = Settings {
-        require_if_match: true,
-        ..DEFAULTS
-    };
+    let settings = Settings { require_if_match: true, ..DEFAULTS };
     try_every_cell(meanings(false), settings, Manner::Plain).await;
 }
 
 #[tokio::test]
 async fn a_resource_may_answer_conflicts_with_412() {
-    let settings = Settings {
-        conflict_status: 412,
-        ..DEFAULTS
-    };
+    let settings = Settings { conflict_status: 412, ..DEFAULTS };
     try_every_cell(meanings(false), settings, Manner::Plain).await;
 }

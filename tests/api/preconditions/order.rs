@@ -177,9 +177,7 @@ fn body(verb: Verb, fault: Fault, id: i32) -> Option<String> {
         Fault::InvalidJson | Fault::Referenced => return None,
     };
     if verb == Verb::JsonPatch {
-        return Some(format!(
-            r#"[{{"op":"add","path":"/{field}","value":{value}}}]"#
-        ));
+        return Some(format!(r#"[{{"op":"add","path":"/{field}","value":{value}}}]"#));
     }
     let mut members = vec![format!("\"{field}\":{value}")];
     if whole && field != "amount" && fault != Fault::MissingField {
@@ -203,32 +201,13 @@ fn request(
         Verb::Post => (Method::POST, "/tasks".to_owned(), "application/json"),
         Verb::Put | Verb::PutNew => (Method::PUT, format!("/tasks/{id}"), "application/json"),
         Verb::Patch => (Method::PATCH, format!("/tasks/{id}"), "application/json"),
-        Verb::MergePatch => (
-            Method::PATCH,
-            format!("/tasks/{id}"),
-            "application/merge-patch+json",
-        ),
-        Verb::JsonPatch => (
-            Method::PATCH,
-            format!("/tasks/{id}"),
-            "application/json-patch+json",
-        ),
-        Verb::Increment => (
-            Method::POST,
-            format!("/tasks/{id}/increment"),
-            "application/json",
-        ),
+        Verb::MergePatch => (Method::PATCH, format!("/tasks/{id}"), "application/merge-patch+json"),
+        Verb::JsonPatch => (Method::PATCH, format!("/tasks/{id}"), "application/json-patch+json"),
+        Verb::Increment => (Method::POST, format!("/tasks/{id}/increment"), "application/json"),
         Verb::Delete => (Method::DELETE, format!("/tasks/{id}"), "application/json"),
     };
-    let media_type = if fault == Fault::MediaType {
-        "text/plain"
-    } else {
-        media_type
-    };
-    let mut request = server
-        .request(method, &path)
-        .header("content-type", media_type)
-        .body(body);
+    let media_type = if fault == Fault::MediaType { "text/plain" } else { media_type };
+    let mut request = server.request(method, &path).header("content-type", media_type).body(body);
     if let Some(value) = if_match {
         request = request.header("if-match", value);
     }
@@ -280,9 +259,7 @@ async fn difference(
 async fn every_fault_meets_every_standing(config: &str, required: bool) {
     let server = Server::configured(TASKS, &["tasks"], config).await;
     let raise = "UPDATE tasks SET amount = amount + 1;".repeat(6);
-    server
-        .sql(&format!("{RECORDS}{raise} DELETE FROM tasks WHERE id = 2"))
-        .await;
+    server.sql(&format!("{RECORDS}{raise} DELETE FROM tasks WHERE id = 2")).await;
     let before = server.value(ALL).await;
     let mut differences = Vec::new();
     for fault in FAULTS {
@@ -292,12 +269,7 @@ async fn every_fault_meets_every_standing(config: &str, required: bool) {
             }
         }
     }
-    assert!(
-        differences.is_empty(),
-        "{}:\n{}",
-        differences.len(),
-        differences.join("\n")
-    );
+    assert!(differences.is_empty(), "{}:\n{}", differences.len(), differences.join("\n"));
     assert_eq!(server.value(ALL).await, before, "no fault was written");
 }
 
@@ -321,15 +293,8 @@ async fn a_post_under_if_match_shows_the_live_record_whatever_else_its_body_says
         r#"{"id":1,"amount":5,"due":"2026-02-30"}"#,
         r#"{"id":1,"amount":5,"code":"taken"}"#,
     ] {
-        let request = server
-            .request(Method::POST, "/tasks")
-            .header("if-match", "\"1\"");
-        let reply = Reply::of(
-            request
-                .header("content-type", "application/json")
-                .body(body),
-        )
-        .await;
+        let request = server.request(Method::POST, "/tasks").header("if-match", "\"1\"");
+        let reply = Reply::of(request.header("content-type", "application/json").body(body)).await;
         let reply = reply.expect(409);
         assert_eq!(reply.code(), "ALREADY_EXISTS", "{}", reply.text);
         assert_eq!(reply.data()["id"], 1, "{}", reply.text);

@@ -44,11 +44,7 @@ fn headers(reply: &Reply) -> BTreeMap<String, String> {
     names
         .filter(|name| !matches!(name.as_str(), "date" | "content-type" | "content-length"))
         .map(|name| {
-            let value = if name == "x-request-id" {
-                ""
-            } else {
-                reply.header(&name)
-            };
+            let value = if name == "x-request-id" { "" } else { reply.header(&name) };
             (name.clone(), value.to_owned())
         })
         .collect()
@@ -89,17 +85,9 @@ async fn try_every_read(strict: bool) {
                 _ => assert!(get.data().is_null(), "{told}"),
             }
             let head = read(&server, Method::HEAD, id, if_match, if_none_match).await;
-            assert_eq!(
-                (head.status, head.text.as_str()),
-                (status, ""),
-                "HEAD {told}"
-            );
+            assert_eq!((head.status, head.text.as_str()), (status, ""), "HEAD {told}");
             assert_eq!(headers(&head), headers(&get), "HEAD {told}");
-            assert_eq!(
-                head.header("content-type"),
-                get.header("content-type"),
-                "HEAD {told}"
-            );
+            assert_eq!(head.header("content-type"), get.header("content-type"), "HEAD {told}");
         }
     }
 }

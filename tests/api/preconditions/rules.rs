@@ -78,11 +78,8 @@ pub(super) struct Settings {
     pub(super) conflict_status: u16,
 }
 
-pub(super) const DEFAULTS: Settings = Settings {
-    strict_etags: false,
-    require_if_match: false,
-    conflict_status: 409,
-};
+pub(super) const DEFAULTS: Settings =
+    Settings { strict_etags: false, require_if_match: false, conflict_status: 409 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {

@@ -1,0 +1,125 @@
+//! History: the versions of a record as the change log has them.
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+use sqlx::postgres::{PgConnection, PgRow};
+use sqlx::{AssertSqlSafe, Row as _};
+
+use crate::catalog::key::Key;
+use crate::catalog::store::name_literal;
+use crate::catalog::{Resource, quote_literal};
+use crate::db::fault::Fault;
+use crate::record::statement::{document, moment, record_id};
+use crate::record::store::{Found, bind_key};
+use crate::record::{Authorship, Gone, Row};
+use crate::version::Version;
+
+/// One version of a record.
+#[derive(Debug, Serialize)]
+pub struct Entry {
+    /// The version.
+    pub version: i32,
+    /// `create`, `update`, `delete`; `baseline` for a row that was there before the log was.
+    pub op: String,
+    /// RFC 3339, by the database's clock.
+    pub at: String,
+    /// The actor of the request, else the database role.
+    pub by: String,
+    /// The fields that differ from the version before, in table order.
+    pub changed: Vec<String>,
+    /// The versions that this one is a merge of: the client's, and the one it was written over.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub merged_from: Option<Vec<i32>>,
+    /// The row at this version; for a deletion the last one.
+    pub data: Box<RawValue>,
+}
+
+/// The versions below `before` (all where it is `None`), newest first, at most `limit`.
+///
+/// # Errors
+/// Those of the database.
+pub async fn read(
+    conn: &mut PgConnection,
+    resource: &Resource,
+    key: &Key,
+    before: Option<Version>,
+    limit: usize,
+) -> Result<Vec<Entry>, Fault> {
+    let columns: Vec<_> = resource
+        .readable()
+        .filter(|c| c.name != resource.version_column().name)
+        .map(|c| quote_literal(&c.name))
+        .collect();
+    let text = format!(
+        "SELECT c.version, c.op, {at} AS at, c.\"by\" AS \"by\", c.merged_from, {doc} AS doc, \
+         CASE WHEN c.op IN ('delete', 'baseline') THEN '{{}}'::text[] ELSE ARRAY( \
+           SELECT f.name FROM unnest(ARRAY[{columns}]::text[]) WITH ORDINALITY AS f(name, place) \
+           WHERE (c.doc::jsonb -> f.name) IS DISTINCT FROM (p.doc::jsonb -> f.name) \
+           ORDER BY f.place) END AS changed \
+         FROM counterfoil.change AS c \
+         LEFT JOIN LATERAL (SELECT p.doc FROM counterfoil.change AS p WHERE p.resource = c.resource \
+           AND p.id = c.id AND p.version < c.version AND p.op <> 'delete' AND c.op <> 'create' \
+           ORDER BY p.version DESC LIMIT 1) AS p ON true \
+         WHERE c.resource = {name} AND c.id = {id} AND (${before}::int4 IS NULL OR c.version < ${before}::int4) \
+         ORDER BY c.version DESC LIMIT ${most}",
+        id = record_id(resource),
+        before = resource.key.len() + 1,
+        most = resource.key.len() + 2,
+        at = moment("c.at"),
+        doc = document(resource, "c.doc"),
+        columns = columns.join(", "),
+        name = name_literal(resource),
+    );
+    let logged = bind_key(sqlx::query(AssertSqlSafe(text)), key)
+        .bind(before.map(|version| version.0))
+        .bind(i64::try_from(limit).unwrap_or(i64::MAX))
+        .fetch_all(conn)
+        .await?;
+    logged.iter().map(entry).collect()
+}
+
+fn entry(row: &PgRow) -> Result<Entry, Fault> {
+    let data = RawValue::from_string(row.try_get("doc")?)
+        .map_err(|_| Fault::Unexpected("a logged row is no JSON".to_owned()))?;
+    Ok(Entry {
+        version: row.try_get("version")?,
+        op: row.try_get("op")?,
+        at: row.try_get("at")?,
+        by: row.try_get("by")?,
+        changed: row.try_get("changed")?,
+        merged_from: row.try_get("merged_from")?,
+        data,
+    })
+}
+
+/// Reads one version of a record; missing too where the log no longer keeps it.
+///
+/// # Errors
+/// Those of the database.
+pub async fn read_version(
+    conn: &mut PgConnection,
+    resource: &Resource,
+    key: &Key,
+    version: Version,
+) -> Result<Found, Fault> {
+    let text = format!(
+        "SELECT c.op = 'delete', c.\"by\", {}, {} FROM counterfoil.change AS c \
+         WHERE c.resource = {} AND c.id = {} AND c.version = ${}",
+        moment("c.at"),
+        document(resource, "c.doc"),
+        name_literal(resource),
+        record_id(resource),
+        resource.key.len() + 1,
+    );
+    let query = bind_key(sqlx::query(AssertSqlSafe(text)), key).bind(version.0);
+    let Some(found) = query.fetch_optional(conn).await? else {
+        return Ok(Found::Missing);
+    };
+    let json: String = found.try_get(3)?;
+    Ok(if found.try_get(0)? {
+        let by = Authorship { by: found.try_get(1)?, at: found.try_get(2)? };
+        Found::Gone(Gone { version, by, last: Some(json), yours: None })
+    } else {
+        Found::Row(Row { version, json })
+    })
+}

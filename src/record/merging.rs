@@ -1,0 +1,113 @@
+//! Merging on the server: a write that met a newer row is combined with it, and what comes of that is
+//! written by the same conditional UPDATE, on the version it was merged against.
+
+use sqlx::{AssertSqlSafe, PgConnection};
+
+use crate::catalog::Resource;
+use crate::catalog::key::Key;
+use crate::db::fault::Fault;
+use crate::merge::{FieldVerdict, Resolve, Row as Fields};
+use crate::record::body::Assignments;
+use crate::record::reconcile::{self, Sides};
+use crate::record::statement::{self, Shape};
+use crate::record::store::{self, execute};
+use crate::record::{Conflict, Merged, Outcome, Row, Write};
+use crate::version::Version;
+
+/// How often a merge is made anew because the row moved again meanwhile.
+const TRIES: usize = 5;
+
+/// Merges a conflict and writes the merge; gives the conflict back where a clash is the client's to
+/// decide, or the base is not known.
+///
+/// # Errors
+/// As [`store::write`].
+pub(super) async fn write(
+    conn: &mut PgConnection,
+    write: &Write,
+    key: &Key,
+    body: &Assignments,
+    mut conflict: Conflict,
+) -> Result<Option<Outcome>, Fault> {
+    let Some(resolve) = write.on_conflict else {
+        return Ok(Some(Outcome::Conflict(conflict)));
+    };
+    for _ in 0..TRIES {
+        let Some(plan) = plan(&write.resource, &conflict, resolve) else {
+            break;
+        };
+        if plan.assignments.set.is_empty() {
+            // All that the client wants is there already.
+            return Ok(Some(Outcome::AlreadyApplied(plan.current)));
+        }
+        match attempt(conn, write, key, &plan).await? {
+            Some(outcome) => return Ok(Some(outcome)),
+            None => match store::explain(conn, write, Some(body)).await? {
+                Some(Outcome::Conflict(moved)) => conflict = moved,
+                other => return Ok(other),
+            },
+        }
+    }
+    Ok(Some(Outcome::Conflict(conflict)))
+}
+
+/// A merge that is to be written.
+struct Plan {
+    assignments: Assignments,
+    current: Row,
+    base: Version,
+    fields: Vec<FieldVerdict>,
+}
+
+fn plan(resource: &Resource, conflict: &Conflict, resolve: Resolve) -> Option<Plan> {
+    let Conflict { current: Some(current), yours: Some(base), sides: Some(sides), .. } = conflict
+    else {
+        return None;
+    };
+    let (merged, fields) = sides.merge(resource, resolve)?;
+    let assignments = assignments(resource, &merged, sides);
+    Some(Plan { assignments, current: current.clone(), base: *base, fields })
+}
+
+fn assignments(resource: &Resource, merged: &Fields, sides: &Sides) -> Assignments {
+    let mut assignments = Assignments::default();
+    let mut object = serde_json::Map::new();
+    for (name, value) in reconcile::differing(resource, merged, sides.theirs()) {
+        if let Some(place) = resource.columns.iter().position(|column| column.name == name) {
+            assignments.set.push(place);
+            object.insert(name.to_owned(), value.clone());
+        }
+    }
+    assignments.json = serde_json::Value::Object(object).to_string();
+    assignments
+}
+
+/// Writes the merge; `None` where the row moved again.
+async fn attempt(
+    conn: &mut PgConnection,
+    write: &Write,
+    key: &Key,
+    plan: &Plan,
+) -> Result<Option<Outcome>, Fault> {
+    let onto = plan.current.version;
+    let exactly = store::based_on(write, onto);
+    let text = statement::text(&write.resource, &Shape::Merge(plan.assignments.set.clone()));
+    let query = store::bind_key(sqlx::query(AssertSqlSafe(text)), key)
+        .bind(exactly.wanted())
+        .bind(exactly.unwanted())
+        .bind(&write.actor)
+        .bind(&plan.assignments.json)
+        .bind(format!("{{{},{onto}}}", plan.base));
+    match execute(conn, write.dry_run, query).await {
+        Ok(Some(row)) => {
+            let merged = Merged { base: plan.base, onto, fields: plan.fields.clone() };
+            Ok(Some(Outcome::Merged(store::row_of(&row)?, merged)))
+        }
+        Ok(None) => Ok(None),
+        Err(fault) => {
+            let body = Some(&plan.assignments);
+            let error = super::refusal::explain(conn, write, body, fault).await?;
+            Ok(Some(Outcome::Refused(error.detail("merged", true))))
+        }
+    }
+}
