@@ -144,7 +144,7 @@ fn parse<'a>(
         if list.any {
             return Condition::Any;
         }
-        Condition::Versions(list.tags.into_iter().filter_map(&read).collect())
+        Condition::Versions(list.tags.into_iter().filter_map(read).collect())
     }))
 }
 

@@ -4,7 +4,7 @@
 use serde_json::Value;
 use sqlx::{AssertSqlSafe, PgConnection};
 
-use crate::catalog::{Resource, quote_identifier};
+use crate::catalog::{Column, Resource, quote_identifier};
 use crate::db::fault::{Constraint, Fault};
 use crate::error::{Code, Error};
 use crate::record::body::Assignments;
@@ -154,23 +154,27 @@ async fn winner(
     let resource = &write.resource;
     let key = write.key.as_ref().filter(|_| write.verb != Verb::Create);
     let k = key.map_or(0, |key| key.parts.len());
-    let brought = if key.is_some() {
+    let places: Vec<_> = (0..resource.columns.len())
+        .filter(|&place| columns.contains(&resource.columns[place].name))
+        .collect();
+    let (brought, value): (_, fn(&Column) -> String) = if key.is_some() {
         // Columns that the body does not set are compared as the addressed record has them.
         let predicate = statement::key_predicate(resource);
         let base = format!("SELECT t FROM {} AS t WHERE {predicate}", resource.table);
-        format!("json_populate_record(({base}), ${}::json) AS r", k + 1)
+        let brought = format!("json_populate_record(({base}), ${}::json) AS r", k + 1);
+        (brought, |column| format!("r.{}", column.quoted))
     } else {
         // Only these columns: what else the body says may be anything yet.
-        let places: Vec<_> = (0..resource.columns.len())
-            .filter(|&place| columns.contains(&resource.columns[place].name))
-            .collect();
-        statement::record(resource, &places, 1)
+        (statement::record(resource, &places, 1), statement::value)
     };
-    let same: Vec<_> = columns
+    let same: Vec<_> = places
         .iter()
-        .map(|name| quote_identifier(name))
-        .map(|name| format!("t.{name} = r.{name}"))
+        .map(|&place| &resource.columns[place])
+        .map(|column| format!("t.{} = {}", column.quoted, value(column)))
         .collect();
+    if same.len() < columns.len() {
+        return Ok(None); // An index over a column that came after the catalogue was read.
+    }
     let text = format!(
         "SELECT t.{}, {} FROM {brought} JOIN {} AS t ON {} LIMIT 1",
         resource.version_column().quoted,

@@ -190,7 +190,7 @@ fn inserted(column: &Column) -> String {
 }
 
 /// The value of the body's row `r`.
-fn value(column: &Column) -> String {
+pub fn value(column: &Column) -> String {
     let Column { quoted, sql_type, .. } = column;
     if column.kind == Kind::Vector {
         return format!("translate(r.{quoted}::text, '[\",]', '   ')::{sql_type}");

@@ -127,12 +127,13 @@ async fn create(
         }
         Ok(None) => Ok(Some(Outcome::Refused(refusal::swallowed(&write.resource)))),
         Err(fault) => {
-            // Whether the record is there comes before what the body says.
-            if key.is_some() && fault.is_refusal() {
-                let explained = explain(conn, write, None).await?;
-                if explained.is_some() {
-                    return Ok(explained);
-                }
+            // A PUT that was to create is answered by the record, where there is one, whatever else
+            // stands against it.
+            if key.is_some()
+                && fault.is_refusal()
+                && let Some(outcome) = explain(conn, write, None).await?
+            {
+                return Ok(Some(outcome));
             }
             let error = refusal::explain(conn, write, Some(body), fault).await?;
             Ok(Some(Outcome::Refused(error)))
@@ -219,13 +220,7 @@ async fn settle(
 ) -> Result<Option<Outcome>, Fault> {
     match result {
         Ok(Some(row)) => applied(row).map(Some),
-        Ok(None) => match explain(conn, write, body).await {
-            // What cannot even be compared with the row is not what the row holds already.
-            Err(Fault::Value | Fault::Check(_) | Fault::Null(_)) if body.is_some() => {
-                explain(conn, write, None).await
-            }
-            explained => explained,
-        },
+        Ok(None) => explain(conn, write, body).await,
         Err(fault) => {
             let error = refusal::explain(conn, write, body, fault).await?;
             if error.code() == Code::InvalidId {
@@ -247,7 +242,7 @@ pub(super) async fn explain(
     body: Option<&Assignments>,
 ) -> Result<Option<Outcome>, Fault> {
     let found = match current(conn, write, body).await {
-        // Values that cannot be stored, or not be compared, are not what the row holds.
+        // What cannot even be compared with the row is not what the row holds already.
         Err(fault) if body.is_some() && fault.is_refusal() => current(conn, write, None).await?,
         found => found?,
     };

@@ -2,7 +2,7 @@
 //! it sets, as after a retry whose first answer was lost.
 //!
 //! What counts is the value that is stored, not how it is written: 1250 is 1250.00, a moment is the
-//! same in every zone, and `jsonb` has no order of keys. A column that PUT leaves out must hold its
+//! same in every zone, and `jsonb` has no order of keys (`json` has). A column that PUT leaves out must hold its
 //! default, where the default is a constant; one that differs each time cannot tell. It holds for
 //! any tag that does not name the current version, never for DELETE and increment.
 
@@ -44,18 +44,18 @@ const JSON_PATCH: &str = "application/json-patch+json";
 #[rustfmt::skip]
 const NOTHING_NEW: &[(i32, &str, &str)] = &[
     (1, PUT, r#"{"price":1250,"due":"2026-11-30T10:00:00+01:00","meta":{"b":{"c":[1,2]},"a":1},
-        "raw":{"y":2,"x":1},"tags":["a","b"],"note":"n"}"#),
+        "raw":{"x": 1,  "y": 2},"tags":["a","b"],"note":"n"}"#),
     (1, PUT, r#"{"id":1,"version":3,"price":"1250.0","due":"2026-11-30 04:00:00-05","meta":{"a":1.0,"b":{"c":[1,2.0]}},
-        "raw":{"x":1,"y":2},"tags":["a","b"],"note":"n","rank":3,"size":2.0}"#),
+        "raw":{"x": 1,  "y": 2},"tags":["a","b"],"note":"n","rank":3,"size":2.0}"#),
     (2, PUT, r#"{"price":1250,"due":"2026-11-30T09:00:00Z","meta":{"a":1,"b":{"c":[1,2]}},
-        "raw":{"x":1,"y":2},"tags":["a","b"],"note":"n","rank":4}"#),
+        "raw":{"x": 1,  "y": 2},"tags":["a","b"],"note":"n","rank":4}"#),
     (4, PUT, r#"{"price":1250,"due":"2026-11-30T09:00:00Z","note":"n"}"#),
     (1, JSON, r#"{"price":1250}"#),
     (1, JSON, r#"{"price":1.25e3}"#),
     (1, JSON, r#"{"price":1250.001}"#),
     (1, JSON, r#"{"due":"2026-11-30T14:30:00+05:30"}"#),
     (1, JSON, r#"{"meta":{"b":{"c":[1,2]},"a":1}}"#),
-    (1, JSON, r#"{"raw":{"y":2,"x":1}}"#),
+    (1, JSON, r#"{"raw":  {"x": 1,  "y": 2} }"#),
     (1, JSON, r#"{"id":1,"version":6}"#),
     (1, JSON, "{}"),
     (3, JSON, r#"{"note":"n"}"#),
@@ -78,10 +78,10 @@ const NOTHING_NEW: &[(i32, &str, &str)] = &[
 const SOMETHING_NEW: &[(i32, &str, &str)] = &[
     (1, PUT, r#"{"price":1250}"#),
     (1, PUT, r#"{"price":1250,"due":"2026-11-30T09:00:00Z","meta":{"a":1,"b":{"c":[1,2]}},
-        "raw":{"x":1,"y":2},"tags":["a","b"]}"#),
+        "raw":{"x": 1,  "y": 2},"tags":["a","b"]}"#),
     // Left out, the rank would return to its default.
     (2, PUT, r#"{"price":1250,"due":"2026-11-30T09:00:00Z","meta":{"a":1,"b":{"c":[1,2]}},
-        "raw":{"x":1,"y":2},"tags":["a","b"],"note":"n"}"#),
+        "raw":{"x": 1,  "y": 2},"tags":["a","b"],"note":"n"}"#),
     (4, PUT, r#"{"price":1250,"due":"2026-11-30T09:00:00Z","note":"n","meta":{}}"#),
     (1, JSON, r#"{"price":1250.01}"#),
     (1, JSON, r#"{"price":1250,"note":null}"#),
@@ -90,6 +90,8 @@ const SOMETHING_NEW: &[(i32, &str, &str)] = &[
     (1, JSON, r#"{"meta":{"a":1,"b":{"c":[2,1]}}}"#),
     (1, JSON, r#"{"tags":["b","a"]}"#),
     (1, JSON, r#"{"stamp":"2020-01-01T00:00:00Z"}"#),
+    // `json` keeps order and spelling, so they are part of its value.
+    (1, JSON, r#"{"raw":{"y": 2,  "x": 1}}"#),
     (3, JSON, r#"{"raw":{"x":1}}"#),
     (1, MERGE, r#"{"meta":{"a":2}}"#),
     (1, MERGE, r#"{"meta":{"a":null}}"#),
