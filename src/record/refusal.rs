@@ -50,6 +50,18 @@ pub(super) fn swallowed(resource: &Resource) -> Error {
     Error::new(Code::CheckFailed, message)
 }
 
+/// Whether something of the table's owner may make a write do nothing: a trigger ahead of it, a
+/// rewrite rule, row security.
+pub(super) async fn may_swallow(
+    conn: &mut PgConnection,
+    resource: &Resource,
+) -> Result<bool, Fault> {
+    let text = "SELECT c.relrowsecurity OR c.relhasrules OR EXISTS (SELECT FROM pg_trigger AS t \
+        WHERE t.tgrelid = c.oid AND NOT t.tgisinternal AND t.tgtype & 3 = 3 \
+        AND t.tgname NOT LIKE 'zz\\_counterfoil\\_%') FROM pg_class AS c WHERE c.oid = $1::regclass";
+    Ok(sqlx::query_scalar(text).bind(&resource.table).fetch_one(conn).await?)
+}
+
 async fn taken(
     conn: &mut PgConnection,
     write: &Write,
