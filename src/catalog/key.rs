@@ -101,13 +101,19 @@ impl Key {
         segment
     }
 
-    /// Whether a JSON value in a body stands for the same part of the key.
-    pub fn part_equals(&self, part: usize, json: &str, column: &Column) -> bool {
+    /// Whether a JSON value in a body stands for the same part of the key; `None` where the two are
+    /// spelled differently and only PostgreSQL can tell whether they mean the same.
+    pub fn part_equals(&self, part: usize, json: &str, column: &Column) -> Option<bool> {
         let text = match serde_json::from_str::<String>(json) {
             Ok(text) => text,
             Err(_) => json.to_owned(),
         };
-        canonical(text, column).is_ok_and(|text| self.parts.get(part) == Some(&text))
+        let one_spelling = matches!(column.kind, Kind::Uuid | Kind::Integer(_));
+        match canonical(text, column) {
+            Ok(text) if self.parts.get(part) == Some(&text) => Some(true),
+            _ if one_spelling => Some(false),
+            _ => None,
+        }
     }
 }
 

@@ -17,6 +17,7 @@ pub mod refusal;
 pub mod retention;
 pub mod statement;
 pub mod store;
+mod unique;
 
 use std::sync::Arc;
 

@@ -9,13 +9,13 @@ use sqlx::{AssertSqlSafe, Postgres, Row as _};
 use crate::catalog::Resource;
 use crate::catalog::key::Key;
 use crate::db::fault::Fault;
-use crate::error::Code;
+use crate::error::{Code, Error};
 use crate::precondition::{Condition, Standing};
 use crate::record::body::Assignments;
 use crate::record::reconcile::{Sides, Told};
 use crate::record::statement::{self, Shape};
 use crate::record::{
-    Authorship, Change, Conflict, Gone, Outcome, Row, Verb, Write, merging, patch, refusal,
+    Authorship, Change, Conflict, Gone, Outcome, Row, Verb, Write, body, merging, patch, refusal,
 };
 use crate::version::Version;
 
@@ -35,13 +35,19 @@ const TRYING: Duration = Duration::from_secs(2);
 pub async fn write(conn: &mut PgConnection, write: &Write) -> Result<Outcome, Fault> {
     let begun = Instant::now();
     let mut tried = 0;
+    let mut missed = false;
     loop {
         tried += 1;
         let last = tried == TRIES || begun.elapsed() > TRYING;
         match attempt(conn, write).await {
             Ok(Some(Outcome::Refused(error))) if !last && refusal::is_over(write, &error) => {}
             Ok(Some(outcome)) => return Ok(outcome),
-            Ok(None) | Err(Fault::Retry) if !last => {}
+            // Nothing stands against the write, and still it finds no row to change.
+            Ok(None) if missed && refusal::may_swallow(conn, &write.resource).await? => {
+                return Ok(Outcome::Refused(refusal::swallowed(&write.resource)));
+            }
+            Ok(None) if !last => missed = true,
+            Err(Fault::Retry) if !last => {}
             Ok(None) => return Err(Fault::Retry),
             Err(fault) => return Err(fault),
         }
@@ -94,6 +100,10 @@ pub(super) async fn update(
     key: &Key,
     body: &Assignments,
 ) -> Result<Option<Outcome>, Fault> {
+    if let Some(error) = contradiction(conn, write, key, body).await? {
+        let explained = explain(conn, write, None).await?;
+        return Ok(Some(explained.unwrap_or(Outcome::Refused(error))));
+    }
     let text = statement::text(&write.resource, &Shape::Update(body.into()));
     let mut query = conditional(&text, write, key);
     if !body.set.is_empty() {
@@ -108,6 +118,29 @@ pub(super) async fn update(
     }
 }
 
+/// Whether a body names another key than the address, where that is more than a matter of spelling.
+async fn contradiction(
+    conn: &mut PgConnection,
+    write: &Write,
+    key: &Key,
+    body: &Assignments,
+) -> Result<Option<Error>, Fault> {
+    for claim in &body.claimed {
+        let column = &write.resource.columns[write.resource.key[claim.part]];
+        let text = statement::same_part(column);
+        let query = sqlx::query_scalar::<_, Option<bool>>(AssertSqlSafe(text)).persistent(false);
+        let same = query.bind(&key.parts[claim.part]).bind(&claim.json).fetch_one(&mut *conn).await;
+        match same.map_err(Fault::from) {
+            Ok(Some(true)) => {}
+            Ok(_) | Err(Fault::Value | Fault::Check(_) | Fault::Drifted | Fault::Mismatch) => {
+                return Ok(Some(body::contradiction(column)));
+            }
+            Err(fault) => return Err(fault),
+        }
+    }
+    Ok(None)
+}
+
 /// The INSERT. It decides by itself who of several wins: the key's uniqueness is the predicate.
 async fn create(
     conn: &mut PgConnection,
@@ -117,6 +150,12 @@ async fn create(
 ) -> Result<Option<Outcome>, Fault> {
     if write.precondition.if_match.is_some() {
         return create_against_if_match(conn, write, key, body).await.map(Some);
+    }
+    if let Some(key) = key
+        && let Some(error) = contradiction(conn, write, key, body).await?
+    {
+        let explained = explain(conn, write, None).await?;
+        return Ok(Some(explained.unwrap_or(Outcome::Refused(error))));
     }
     let text = statement::text(&write.resource, &Shape::Insert(body.set.clone()));
     let query = sqlx::query(AssertSqlSafe(text)).bind(&body.json).bind(&write.actor);
@@ -396,8 +435,15 @@ pub async fn read(
     let text = statement::text(resource, &Shape::Get(select));
     for _ in 0..TRIES {
         let query = bind_key(sqlx::query(AssertSqlSafe(text.clone())), key);
-        if let Some(row) = query.fetch_optional(&mut *conn).await? {
-            return Ok(Found::Row(row_of(&row)?));
+        match query.fetch_optional(&mut *conn).await.map_err(Fault::from) {
+            Ok(Some(row)) => return Ok(Found::Row(row_of(&row)?)),
+            Ok(None) => {}
+            // Either the table changed, or the id names nothing: `regclass`.
+            Err(fault @ (Fault::Drifted | Fault::Mismatch)) => {
+                let valid = refusal::key_is_valid(conn, resource, &key.parts).await?;
+                return Err(if valid { fault } else { Fault::Value });
+            }
+            Err(fault) => return Err(fault),
         }
         match read_current(conn, resource, key, None, None).await? {
             Current { row: Some(_), .. } => {} // Created in between.

@@ -13,6 +13,7 @@ mod preconditions;
 mod support;
 
 mod interleavings;
+mod lists;
 mod openapi;
 mod retention;
 mod stale_and_invalid;
