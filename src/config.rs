@@ -119,7 +119,10 @@ impl ResourceConfig {
         if let Some(table) = &self.table
             && !names_table(table, &resource.table)
         {
-            problem("table", format!("{table} is not the adopted table, which is {}", resource.table));
+            problem(
+                "table",
+                format!("{table} is not the adopted table, which is {}", resource.table),
+            );
         }
         for (option, columns) in [("read_only", &self.read_only), ("hidden", &self.hidden)] {
             for column in columns {

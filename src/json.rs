@@ -33,7 +33,8 @@ pub fn read_object(bytes: &[u8]) -> Result<Vec<Member>, Error> {
 /// As [`read_object`].
 pub fn check(bytes: &[u8]) -> Result<&str, Error> {
     let text = std::str::from_utf8(bytes).map_err(|e| {
-        Error::new(Code::InvalidJson, "The body is not UTF-8 text").detail("offset", e.valid_up_to())
+        Error::new(Code::InvalidJson, "The body is not UTF-8 text")
+            .detail("offset", e.valid_up_to())
     })?;
     if text.trim_ascii().is_empty() {
         return Err(Error::new(Code::InvalidJson, "The body is empty where JSON is expected"));
@@ -48,11 +49,13 @@ pub fn check(bytes: &[u8]) -> Result<&str, Error> {
     match walked.and_then(|()| deserializer.end()) {
         Ok(()) => Ok(text),
         Err(e) => Err(match duplicate.take() {
-            Some(name) => {
-                Error::field(Code::DuplicateKey, &name, format!("The name \"{name}\" stands twice in one object"))
-                    .detail("line", e.line())
-                    .detail("column", e.column())
-            }
+            Some(name) => Error::field(
+                Code::DuplicateKey,
+                &name,
+                format!("The name \"{name}\" stands twice in one object"),
+            )
+            .detail("line", e.line())
+            .detail("column", e.column()),
             None => invalid(&e, "the body is not valid JSON"),
         }),
     }
@@ -189,7 +192,9 @@ mod tests {
 
     #[test]
     fn values_stay_as_they_came() {
-        let members = read_object(br#"{"a": 1.10, "b": 12345678901234567890123, "c":{"x" : 1e400}}"#).unwrap();
+        let members =
+            read_object(br#"{"a": 1.10, "b": 12345678901234567890123, "c":{"x" : 1e400}}"#)
+                .unwrap();
         let values: Vec<_> = members.iter().map(|(_, v)| v.get()).collect();
         assert_eq!(values, ["1.10", "12345678901234567890123", r#"{"x" : 1e400}"#]);
     }
@@ -200,10 +205,25 @@ mod tests {
         assert_eq!(code(&nested(MAX_DEPTH)), "ok");
         assert_eq!(code(&nested(MAX_DEPTH + 1)), "TOO_DEEP");
         assert_eq!(code(&"[".repeat(1_000_000)), "TOO_DEEP");
-        for body in ["", "  ", "{", "[1]", "1", "null", r#"{"a":1}x"#, r#"{"a":"\ud800"}"#, "{\"a\":\"\u{1}\"}", "{a:1}", r#"{"a":01}"#, r#"{"a":NaN}"#] {
+        for body in [
+            "",
+            "  ",
+            "{",
+            "[1]",
+            "1",
+            "null",
+            r#"{"a":1}x"#,
+            r#"{"a":"\ud800"}"#,
+            "{\"a\":\"\u{1}\"}",
+            "{a:1}",
+            r#"{"a":01}"#,
+            r#"{"a":NaN}"#,
+        ] {
             assert_eq!(code(body), "INVALID_JSON", "{body}");
         }
-        for body in [r#"{"a":1,"a":2}"#, r#"{"a":{"b":1,"c":[{"d":1,"d":2}]}}"#, r#"{"a":1,"\u0061":2}"#] {
+        for body in
+            [r#"{"a":1,"a":2}"#, r#"{"a":{"b":1,"c":[{"d":1,"d":2}]}}"#, r#"{"a":1,"\u0061":2}"#]
+        {
             assert_eq!(code(body), "DUPLICATE_KEY", "{body}");
         }
         assert_eq!(read_object(b"{\"a\":\"\xff\"}").unwrap_err().code(), Code::InvalidJson);

@@ -158,7 +158,8 @@ fn read_list<'a>(
     let mut present = false;
     for line in lines {
         present = true;
-        let text = std::str::from_utf8(line).map_err(|_| malformed("it holds bytes that are no text"))?;
+        let text =
+            std::str::from_utf8(line).map_err(|_| malformed("it holds bytes that are no text"))?;
         list.read_line(text).map_err(malformed)?;
     }
     if !present {

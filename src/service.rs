@@ -28,7 +28,9 @@ pub enum StartError {
     #[error("PostgreSQL {0} is too old: version 14 or later is needed")]
     TooOld(i32),
     /// `counterfoil migrate` was not run.
-    #[error("the schema \"counterfoil\" is not up to date in this database; run: counterfoil migrate")]
+    #[error(
+        "the schema \"counterfoil\" is not up to date in this database; run: counterfoil migrate"
+    )]
     NotMigrated,
     /// The configuration does not fit the catalogue.
     #[error("the configuration does not fit the database:\n  {}", .0.join("\n  "))]

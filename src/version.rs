@@ -78,9 +78,19 @@ mod tests {
 
     #[test]
     fn what_is_not_our_tag_names_nothing() {
-        for opaque in
-            ["", "abc", "007", "+7", "-7", "7.0", "99999999999999999999", "2147483648", "7-", "7-xyz", "٧"]
-        {
+        for opaque in [
+            "",
+            "abc",
+            "007",
+            "+7",
+            "-7",
+            "7.0",
+            "99999999999999999999",
+            "2147483648",
+            "7-",
+            "7-xyz",
+            "٧",
+        ] {
             assert_eq!(read(opaque), None, "{opaque}");
         }
     }

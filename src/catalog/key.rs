@@ -12,8 +12,22 @@ use crate::error::{Code, Error};
 
 /// What must be encoded in a path segment (RFC 3986 §3.3) so that it comes back as it was.
 const SEGMENT: &AsciiSet = &CONTROLS
-    .add(b' ').add(b'"').add(b'#').add(b'%').add(b'/').add(b'<').add(b'>').add(b'?').add(b'[')
-    .add(b'\\').add(b']').add(b'^').add(b'`').add(b'{').add(b'|').add(b'}');
+    .add(b' ')
+    .add(b'"')
+    .add(b'#')
+    .add(b'%')
+    .add(b'/')
+    .add(b'<')
+    .add(b'>')
+    .add(b'?')
+    .add(b'[')
+    .add(b'\\')
+    .add(b']')
+    .add(b'^')
+    .add(b'`')
+    .add(b'{')
+    .add(b'|')
+    .add(b'}');
 
 /// The key of one record.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -101,7 +115,11 @@ impl Key {
 /// a UUID in upper case or an integer with a sign, and the change log must find the same row.
 fn canonical(part: String, column: &Column) -> Result<String, Error> {
     let invalid = |wanted: String| {
-        Error::field(Code::InvalidId, &column.name, format!("The id's part {} must be {wanted}", column.name))
+        Error::field(
+            Code::InvalidId,
+            &column.name,
+            format!("The id's part {} must be {wanted}", column.name),
+        )
     };
     if part.contains('\0') {
         return Err(invalid("free of the character NUL".to_owned()));

@@ -80,7 +80,10 @@ impl Kind {
             Self::Float if is_string => {
                 let text = string()?;
                 let special = matches!(text.as_str(), "NaN" | "Infinity" | "-Infinity");
-                wanted(special || is_decimal(&text), "a number, \"NaN\", \"Infinity\" or \"-Infinity\"")
+                wanted(
+                    special || is_decimal(&text),
+                    "a number, \"NaN\", \"Infinity\" or \"-Infinity\"",
+                )
             }
             Self::Numeric(_) if is_string => {
                 let text = string()?;
@@ -107,7 +110,10 @@ impl Kind {
         let digits = whole.bytes().take_while(u8::is_ascii_digit).count();
         let plain = !text.contains(['e', 'E']);
         if plain && digits > usize::try_from(precision - scale).unwrap_or(0) {
-            return Err(format!("a number of at most {} digits before the point", precision - scale));
+            return Err(format!(
+                "a number of at most {} digits before the point",
+                precision - scale
+            ));
         }
         Ok(())
     }
@@ -159,7 +165,9 @@ fn integer(text: &str, size: u8) -> Result<(), String> {
 fn is_decimal(text: &str) -> bool {
     let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
     let (mantissa, exponent) = match unsigned.split_once(['e', 'E']) {
-        Some((mantissa, exponent)) => (mantissa, exponent.strip_prefix(['-', '+']).unwrap_or(exponent)),
+        Some((mantissa, exponent)) => {
+            (mantissa, exponent.strip_prefix(['-', '+']).unwrap_or(exponent))
+        }
         None => (unsigned, "0"),
     };
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, "0"));
@@ -179,13 +187,16 @@ fn is_hex_bytes(text: &str) -> bool {
 
 /// Arrays may be nested: PostgreSQL's array types do not say how many dimensions they have.
 fn check_array(element: &Kind, json: &str) -> Result<(), String> {
-    let elements: Vec<&RawValue> =
-        serde_json::from_str(json).map_err(|_| "an array".to_owned())?;
+    let elements: Vec<&RawValue> = serde_json::from_str(json).map_err(|_| "an array".to_owned())?;
     for value in elements {
         match value.get().as_bytes().first() {
             Some(b'n') => {}
-            Some(b'[') if !matches!(element, Kind::Json { .. }) => check_array(element, value.get())?,
-            _ => element.check(value).map_err(|wanted| format!("an array, each element {wanted}"))?,
+            Some(b'[') if !matches!(element, Kind::Json { .. }) => {
+                check_array(element, value.get())?
+            }
+            _ => {
+                element.check(value).map_err(|wanted| format!("an array, each element {wanted}"))?
+            }
         }
     }
     Ok(())
@@ -216,16 +227,28 @@ mod tests {
         let labels = Kind::Enum(vec!["draft".to_owned(), "sent".to_owned()]);
         let cases: &[(&Kind, &[&str], &[&str])] = &[
             (&Kind::Bool, &["true", "false"], &["1", "\"true\""]),
-            (&Kind::Integer(2), &["1", "-32768", "\"7\""], &["32768", "1.5", "true", "\"x\"", "[]"]),
+            (
+                &Kind::Integer(2),
+                &["1", "-32768", "\"7\""],
+                &["32768", "1.5", "true", "\"x\"", "[]"],
+            ),
             (&Kind::Integer(8), &["9223372036854775807"], &["9223372036854775808", "1e3"]),
             (&Kind::Float, &["1e300", "\"NaN\"", "\"-Infinity\""], &["\"x\"", "false", "{}"]),
-            (&numeric, &["999.999", "-1", "\"12.30\"", "\"NaN\""], &["1000", "\"1000\"", "\"a\"", "[]"]),
+            (
+                &numeric,
+                &["999.999", "-1", "\"12.30\"", "\"NaN\""],
+                &["1000", "\"1000\"", "\"a\"", "[]"],
+            ),
             (&Kind::Text(Some(3)), &["\"äöü\"", "\"abc   \""], &["\"abcd\"", "5", "null1"]),
             (&Kind::Uuid, &["\"01a11e82-d0bc-7367-9c39-5e9873953dde\""], &["\"x\"", "1"]),
             (&labels, &["\"draft\""], &["\"paid\"", "0"]),
             (&Kind::Date, &["\"2026-11-30\"", "\"infinity\""], &["\"tomorrow\"", "20261130"]),
             (&Kind::Bytea, &["\"\\\\x0aFF\"", "\"\\\\x\""], &["\"\\\\x0\"", "\"abc\""]),
-            (&Kind::Array(Box::new(Kind::Integer(4))), &["[1,null,2]", "[[1],[2]]"], &["[\"a\"]", "\"{1}\""]),
+            (
+                &Kind::Array(Box::new(Kind::Integer(4))),
+                &["[1,null,2]", "[[1],[2]]"],
+                &["[\"a\"]", "\"{1}\""],
+            ),
             (&Kind::Json { binary: true }, &["1", "null", "{}"], &[]),
             (&Kind::Composite, &["{\"a\":1}"], &["\"(1)\""]),
         ];

@@ -225,7 +225,9 @@ fn kind(oid: u32, modifier: i32, types: &HashMap<u32, &FoundType>) -> Kind {
 /// call counts; a constant is all that needs to be known for certain.
 fn is_volatile(expression: &str) -> bool {
     let outside_quotes: String = expression.split('\'').step_by(2).collect();
-    outside_quotes.contains('(') || outside_quotes.contains("CURRENT_") || outside_quotes.contains("LOCALTIME")
+    outside_quotes.contains('(')
+        || outside_quotes.contains("CURRENT_")
+        || outside_quotes.contains("LOCALTIME")
 }
 
 /// The text of a column's default as an SQL value of the column's type.

@@ -17,7 +17,12 @@ use crate::db::fault::Fault;
 const PERIOD: Duration = Duration::from_secs(1);
 
 /// Watches until the task is dropped.
-pub async fn run(db: Db, catalog: Arc<ArcSwap<Catalog>>, refresh: Arc<Notify>, config: Arc<Config>) {
+pub async fn run(
+    db: Db,
+    catalog: Arc<ArcSwap<Catalog>>,
+    refresh: Arc<Notify>,
+    config: Arc<Config>,
+) {
     loop {
         let _ = tokio::time::timeout(PERIOD, refresh.notified()).await;
         let known = catalog.load().fingerprint.clone();

@@ -67,7 +67,9 @@ async fn serve_demo(
     drop(conn);
     let listen = serve::address(args.listen, &config);
     if !listen.ip().is_loopback() {
-        return Err(Failure::usage("dev serves without authentication, so it listens on loopback only"));
+        return Err(Failure::usage(
+            "dev serves without authentication, so it listens on loopback only",
+        ));
     }
     let service = serve::start(url, config).await?;
     let listener = serve::bind(listen).await?;

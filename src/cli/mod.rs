@@ -177,8 +177,7 @@ async fn dispatch(cli: Cli) -> Result<(), Failure> {
 
 fn log_to_stderr(filter: &str, format: LogFormat) {
     let filter = tracing_subscriber::EnvFilter::new(filter);
-    let builder =
-        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     match format {
         LogFormat::Text => builder.init(),
         LogFormat::Json => builder.json().init(),

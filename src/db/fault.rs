@@ -70,7 +70,8 @@ impl Fault {
 impl From<sqlx::Error> for Fault {
     fn from(error: sqlx::Error) -> Self {
         match &error {
-            sqlx::Error::Database(database) => match database.try_downcast_ref::<PgDatabaseError>() {
+            sqlx::Error::Database(database) => match database.try_downcast_ref::<PgDatabaseError>()
+            {
                 Some(error) => classify(error),
                 None => Self::Unexpected(String::new()),
             },

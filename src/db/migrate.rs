@@ -28,8 +28,10 @@ pub async fn run(conn: &mut PgConnection) -> Result<(), MigrateError> {
 /// # Errors
 /// Those of the database.
 pub async fn is_current(conn: &mut PgConnection) -> sqlx::Result<bool> {
-    let known: bool =
-        sqlx::query_scalar("SELECT to_regclass($1) IS NOT NULL").bind(TABLE).fetch_one(&mut *conn).await?;
+    let known: bool = sqlx::query_scalar("SELECT to_regclass($1) IS NOT NULL")
+        .bind(TABLE)
+        .fetch_one(&mut *conn)
+        .await?;
     if !known {
         return Ok(false);
     }

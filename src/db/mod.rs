@@ -29,9 +29,8 @@ const IDLE: Duration = Duration::from_secs(1);
 
 /// A job gets a connection, or why there is none, and gives whether the connection may serve the
 /// next job.
-type Job = Box<
-    dyn for<'c> FnOnce(Result<&'c mut PgConnection, Fault>) -> BoxFuture<'c, bool> + Send,
->;
+type Job =
+    Box<dyn for<'c> FnOnce(Result<&'c mut PgConnection, Fault>) -> BoxFuture<'c, bool> + Send>;
 
 /// A handle on the workers. They end when the last handle is dropped and the queue is empty.
 #[derive(Clone, Debug)]

@@ -39,9 +39,7 @@ pub async fn redirect() -> Response {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::PERMANENT_REDIRECT;
     // Relative to /docs, for a proxy that serves it below another path.
-    response
-        .headers_mut()
-        .insert(LOCATION, HeaderValue::from_static("docs/"));
+    response.headers_mut().insert(LOCATION, HeaderValue::from_static("docs/"));
     response
 }
 
@@ -58,16 +56,10 @@ pub async fn asset(Path(name): Path<String>) -> Result<Response, Error> {
 fn file(name: &str) -> Result<Response, Error> {
     match utoipa_swagger_ui::serve(name, CONFIG.clone()) {
         Ok(Some(file)) => Ok(answer(file)),
-        Ok(None) => Err(Error::new(
-            Code::NotFound,
-            "There is nothing at this address",
-        )),
+        Ok(None) => Err(Error::new(Code::NotFound, "There is nothing at this address")),
         Err(error) => {
             tracing::error!(%error, "the documentation cannot be shown");
-            Err(Error::new(
-                Code::Internal,
-                "The documentation cannot be shown",
-            ))
+            Err(Error::new(Code::Internal, "The documentation cannot be shown"))
         }
     }
 }

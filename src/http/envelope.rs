@@ -76,7 +76,9 @@ pub async fn finish(request: Request, next: Next) -> Response {
 fn request_id(headers: &HeaderMap) -> String {
     let given = headers.get(REQUEST_ID).and_then(|id| id.to_str().ok());
     match given {
-        Some(id) if (1..=MOST_ID).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_graphic()) => {
+        Some(id)
+            if (1..=MOST_ID).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_graphic()) =>
+        {
             id.to_owned()
         }
         _ => Uuid::now_v7().to_string(),

@@ -29,6 +29,8 @@ pub async fn ready(State(app): State<App>) -> Response {
             let body = format!(r#"{{"status":"ready","resources":{resources}}}"#);
             envelope::json_response(StatusCode::OK, body)
         }
-        Err(_) => Error::new(Code::DatabaseUnavailable, "The database cannot be reached").into_response(),
+        Err(_) => {
+            Error::new(Code::DatabaseUnavailable, "The database cannot be reached").into_response()
+        }
     }
 }

@@ -62,10 +62,7 @@ pub fn router(app: App, cors_origins: &[String]) -> Router {
         .route("/api/v1/{resource}", get(records::list).post(records::create))
         .route(
             "/api/v1/{resource}/{id}",
-            get(records::read)
-                .put(records::replace)
-                .patch(records::patch)
-                .delete(records::delete),
+            get(records::read).put(records::replace).patch(records::patch).delete(records::delete),
         )
         .route("/api/v1/{resource}/{id}/increment", post(records::increment))
         .fallback(no_route)

@@ -74,7 +74,8 @@ impl Target {
 
     /// Who makes the request. Without authentication that is what `X-Actor` says.
     pub fn actor(&self) -> String {
-        let named = self.headers.get("x-actor").map(|actor| String::from_utf8_lossy(actor.as_bytes()));
+        let named =
+            self.headers.get("x-actor").map(|actor| String::from_utf8_lossy(actor.as_bytes()));
         match named.as_deref().map(str::trim) {
             None | Some("") => "anonymous".to_owned(),
             Some(actor) => actor.chars().filter(|c| !c.is_control()).take(MOST_ACTOR).collect(),
@@ -150,7 +151,9 @@ pub fn unsupported(given: &str, taken: &'static str) -> Error {
 pub async fn body(request: Request<Body>, most: usize) -> Result<Bytes, Error> {
     let too_large = || {
         let message = format!("The body is larger than {most} bytes");
-        Error::new(Code::BodyTooLarge, message).detail("max_bytes", most).header("connection", "close")
+        Error::new(Code::BodyTooLarge, message)
+            .detail("max_bytes", most)
+            .header("connection", "close")
     };
     let declared = request
         .headers()

@@ -38,9 +38,12 @@ pub fn gone(gone: Gone) -> Error {
 
 /// The answer to a write under `If-None-Match` that met what it named.
 pub fn unwanted(row: Row) -> Error {
-    Error::new(Code::PreconditionFailed, "The record is there, at a version that If-None-Match names")
-        .detail("current_version", row.version.0)
-        .current(Some(row.version), Some(row.json))
+    Error::new(
+        Code::PreconditionFailed,
+        "The record is there, at a version that If-None-Match names",
+    )
+    .detail("current_version", row.version.0)
+    .current(Some(row.version), Some(row.json))
 }
 
 /// The answer to a read under `If-Match` that met another version (RFC 9110 §13.1.1).

@@ -12,15 +12,15 @@ use crate::catalog::key::Key;
 use crate::catalog::kind::Kind;
 use crate::db::fault::Fault;
 use crate::error::{Code, Error};
+use crate::http::App;
 use crate::http::envelope;
 use crate::http::request::{self, Target};
-use crate::http::App;
 use crate::json;
 use crate::precondition::{Precondition, Standing};
 use crate::record::store::{self, Found};
 use crate::record::{
-    Change, Increment, Outcome, Row, Verb, Write, body, conflict, list as page, patch as json_patch,
-    query,
+    Change, Increment, Outcome, Row, Verb, Write, body, conflict, list as page,
+    patch as json_patch, query,
 };
 use crate::version::{Tag, Version};
 
@@ -34,9 +34,9 @@ pub async fn read(State(app): State<App>, target: Target) -> Result<Response, Er
     let precondition = target.precondition()?;
     let select = read_parameters(&target)?;
     let resource = target.resource.clone();
-    let found = app.db.run(move |conn| {
-        async move { store::read(conn, &resource, &key, select).await }.boxed()
-    });
+    let found = app
+        .db
+        .run(move |conn| async move { store::read(conn, &resource, &key, select).await }.boxed());
     match found.await.map_err(|fault| failure(&app, fault))? {
         Found::Missing => Err(conflict::missing(&target.resource)),
         Found::Gone(gone) => Err(conflict::gone(gone)),
@@ -75,9 +75,9 @@ pub async fn list(State(app): State<App>, target: Target) -> Result<Response, Er
     let count = target.prefers("count=exact");
     let first = query.after.is_none();
     let resource = target.resource.clone();
-    let page = app.db.run(move |conn| {
-        async move { page::read(conn, &resource, &query, count).await }.boxed()
-    });
+    let page = app
+        .db
+        .run(move |conn| async move { page::read(conn, &resource, &query, count).await }.boxed());
     let page = page.await.map_err(|fault| failure(&app, fault))??;
     let next = page.next.as_deref().map_or(serde_json::Value::Null, Into::into);
     let body = format!("{{\"data\":{},\"page\":{{\"next\":{next}}}}}", page.rows);
@@ -224,9 +224,14 @@ fn read_increment(resource: &Resource, bytes: &Bytes) -> Result<Increment, Error
     }
     let missing = || Error::field(Code::MissingField, "field", "field is required");
     let field = field.ok_or_else(missing)?;
-    let place = resource.columns.iter().position(|c| c.name == field && !c.hidden).ok_or_else(|| {
-        Error::field(Code::UnknownField, &field, format!("{} has no field \"{field}\"", resource.name))
-    })?;
+    let place =
+        resource.columns.iter().position(|c| c.name == field && !c.hidden).ok_or_else(|| {
+            Error::field(
+                Code::UnknownField,
+                &field,
+                format!("{} has no field \"{field}\"", resource.name),
+            )
+        })?;
     let column = &resource.columns[place];
     let invalid = |name: &str, message: String| Error::field(Code::InvalidValue, name, message);
     let counts = matches!(column.kind, Kind::Integer(_) | Kind::Numeric(_) | Kind::Float);
@@ -249,7 +254,8 @@ fn demanded(target: &Target) -> Result<Precondition, Error> {
     let precondition = target.precondition()?;
     let guarded = precondition.if_match.is_some() || precondition.demands_absence();
     if target.resource.settings.require_if_match && !guarded {
-        let message = "This resource takes no write without If-Match: read the record and send its ETag";
+        let message =
+            "This resource takes no write without If-Match: read the record and send its ETag";
         return Err(Error::new(Code::PreconditionRequired, message));
     }
     Ok(precondition)
@@ -279,7 +285,12 @@ async fn write(app: &App, target: &Target, draft: Draft) -> Result<Response, Err
 }
 
 /// From what became of a write to its answer.
-fn answer(target: &Target, key: Option<Key>, verb: Verb, outcome: Outcome) -> Result<Response, Error> {
+fn answer(
+    target: &Target,
+    key: Option<Key>,
+    verb: Verb,
+    outcome: Outcome,
+) -> Result<Response, Error> {
     let resource = &target.resource;
     match outcome {
         Outcome::Applied(row) => Ok(written(target, StatusCode::OK, &row, key.as_ref())),
@@ -367,10 +378,13 @@ pub fn failure(app: &App, fault: Fault) -> Error {
             app.refresh.notify_one();
             Error::new(Code::Overloaded, "The table is being changed; try again in a moment")
         }
-        Fault::Taken(_) | Fault::Reference(_) | Fault::Null(_) | Fault::Panicked
-        | Fault::Unexpected(_) | Fault::Refused(_) => {
+        Fault::Taken(_)
+        | Fault::Reference(_)
+        | Fault::Null(_)
+        | Fault::Panicked
+        | Fault::Unexpected(_)
+        | Fault::Refused(_) => {
             Error::new(Code::Internal, "The service failed; the request id finds it in the log")
         }
     }
 }
-

@@ -100,8 +100,10 @@ fn page_statement(
 ) -> (String, Vec<Bind>) {
     let mut sql = Sql { resource, binds: Vec::new() };
     let filter = sql.all(&query.filters);
-    let after = after.map_or_else(String::new, |values| format!(" AND {}", sql.after(order, values)));
-    let keys: Vec<_> = order.iter().map(|term| format!("{}::text", sql.column(term.column))).collect();
+    let after =
+        after.map_or_else(String::new, |values| format!(" AND {}", sql.after(order, values)));
+    let keys: Vec<_> =
+        order.iter().map(|term| format!("{}::text", sql.column(term.column))).collect();
     let total = if count {
         format!("(SELECT count(*) FROM {} AS t WHERE {filter})", resource.table)
     } else {
@@ -169,7 +171,9 @@ impl Sql<'_> {
         let column = &resource.columns[place];
         let left = self.column(place);
         match test {
-            Test::Operator(operator, text) => format!("{left} {operator} {}", self.value(column, text)),
+            Test::Operator(operator, text) => {
+                format!("{left} {operator} {}", self.value(column, text))
+            }
             Test::Distinct(text) => format!("{left} IS DISTINCT FROM {}", self.value(column, text)),
             Test::Is(what) => format!("{left} IS {what}"),
             Test::Pattern(operator, pattern) => {
@@ -179,7 +183,11 @@ impl Sql<'_> {
             Test::In(values) if matches!(column.kind, Kind::Array(_)) => {
                 let same: Vec<_> =
                     values.iter().map(|v| format!("{left} = {}", self.value(column, v))).collect();
-                if same.is_empty() { "false".to_owned() } else { format!("({})", same.join(" OR ")) }
+                if same.is_empty() {
+                    "false".to_owned()
+                } else {
+                    format!("({})", same.join(" OR "))
+                }
             }
             Test::In(values) => {
                 let parameter = self.bind(Bind::Texts(values.clone()));
@@ -223,7 +231,9 @@ impl Sql<'_> {
         let resource = self.resource;
         let descending = order.first().is_some_and(|term| term.descending);
         let comparable = order.iter().zip(values).all(|(term, value)| {
-            term.descending == descending && value.is_some() && resource.columns[term.column].not_null
+            term.descending == descending
+                && value.is_some()
+                && resource.columns[term.column].not_null
         });
         if comparable {
             // A comparison of rows is one index condition.
@@ -241,13 +251,18 @@ impl Sql<'_> {
         for (term, value) in order.iter().zip(values) {
             let column = self.column(term.column);
             let (after, same) = match value {
-                None if term.nulls_first => (format!("{column} IS NOT NULL"), format!("{column} IS NULL")),
+                None if term.nulls_first => {
+                    (format!("{column} IS NOT NULL"), format!("{column} IS NULL"))
+                }
                 None => ("false".to_owned(), format!("{column} IS NULL")),
                 Some(value) => {
                     let value = self.value(&resource.columns[term.column], value);
                     let operator = if term.descending { "<" } else { ">" };
-                    let nulls =
-                        if term.nulls_first { String::new() } else { format!(" OR {column} IS NULL") };
+                    let nulls = if term.nulls_first {
+                        String::new()
+                    } else {
+                        format!(" OR {column} IS NULL")
+                    };
                     (format!("({column} {operator} {value}{nulls})"), format!("{column} = {value}"))
                 }
             };
@@ -278,7 +293,11 @@ fn read_cursor(
     cursor: &str,
 ) -> Result<Vec<Option<String>>, Error> {
     let invalid = || {
-        Error::field(Code::InvalidCursor, "after", "after is not a cursor of this list in this order")
+        Error::field(
+            Code::InvalidCursor,
+            "after",
+            "after is not a cursor of this list in this order",
+        )
     };
     let bytes = BASE64_URL_SAFE_NO_PAD.decode(cursor).map_err(|_| invalid())?;
     let (made_for, values): (String, Vec<Option<String>>) =
@@ -324,7 +343,11 @@ async fn blame(
         }
     }
     if query.after.is_some() {
-        return Ok(Error::field(Code::InvalidCursor, "after", "after is not a cursor of this list"));
+        return Ok(Error::field(
+            Code::InvalidCursor,
+            "after",
+            "after is not a cursor of this list",
+        ));
     }
     Ok(Error::new(Code::InvalidQuery, "The query cannot be answered as it is written"))
 }

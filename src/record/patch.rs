@@ -53,8 +53,8 @@ pub(super) async fn write(
             }
             Standing::Stale | Standing::Unwanted => return store::explain(conn, write, None).await,
         }
-        let assignments = patched
-            .and_then(|members| body::patch(&write.resource, key, members, false));
+        let assignments =
+            patched.and_then(|members| body::patch(&write.resource, key, members, false));
         let assignments = match assignments {
             Ok(assignments) => assignments,
             Err(error) if error.code() == Code::WriteConflict => {
@@ -97,7 +97,10 @@ fn patched(row: &Row, operations: &json_patch::Patch) -> Result<Vec<Member>, Err
     differing(&before, &after)
 }
 
-fn differing(before: &Map<String, Value>, after: &Map<String, Value>) -> Result<Vec<Member>, Error> {
+fn differing(
+    before: &Map<String, Value>,
+    after: &Map<String, Value>,
+) -> Result<Vec<Member>, Error> {
     let removed = before.keys().filter(|name| !after.contains_key(*name));
     let changed = after.iter().filter(|(name, value)| before.get(*name) != Some(value));
     changed

@@ -277,7 +277,8 @@ fn test(column: &Column, value: &str) -> Result<Test, Error> {
         Some((word, rest)) => (word, rest.strip_suffix(')')),
         None => (operator, None),
     };
-    let search = |function| Ok(Test::FullText(function, language.map(str::to_owned), operand.to_owned()));
+    let search =
+        |function| Ok(Test::FullText(function, language.map(str::to_owned), operand.to_owned()));
     match word {
         "like" => Ok(Test::Pattern("LIKE", operand.replace('*', "%"))),
         "ilike" => Ok(Test::Pattern("ILIKE", operand.replace('*', "%"))),
@@ -288,9 +289,8 @@ fn test(column: &Column, value: &str) -> Result<Test, Error> {
         "phfts" => search("phraseto_tsquery"),
         "wfts" => search("websearch_to_tsquery"),
         "in" => {
-            let values = in_list(operand).ok_or_else(|| {
-                invalid(name, format!("{name}: in wants a list such as (a,b)"))
-            })?;
+            let values = in_list(operand)
+                .ok_or_else(|| invalid(name, format!("{name}: in wants a list such as (a,b)")))?;
             for value in &values {
                 operand_is_valid(column, "=", value)?;
             }
@@ -325,7 +325,8 @@ fn operand_is_valid(column: &Column, operator: &str, operand: &str) -> Result<()
 
 /// Splits at commas that stand outside parentheses and quotes.
 fn split_outside(list: &str) -> Option<Vec<&str>> {
-    let (mut parts, mut depth, mut quoted, mut escaped, mut start) = (Vec::new(), 0_usize, false, false, 0);
+    let (mut parts, mut depth, mut quoted, mut escaped, mut start) =
+        (Vec::new(), 0_usize, false, false, 0);
     for (at, c) in list.char_indices() {
         match c {
             _ if escaped => escaped = false,
@@ -393,7 +394,10 @@ mod tests {
 
     #[test]
     fn trees_split_outside_parentheses_and_quotes() {
-        assert_eq!(split_outside("a.eq.1,or(b.eq.2,c.eq.3)").unwrap(), ["a.eq.1", "or(b.eq.2,c.eq.3)"]);
+        assert_eq!(
+            split_outside("a.eq.1,or(b.eq.2,c.eq.3)").unwrap(),
+            ["a.eq.1", "or(b.eq.2,c.eq.3)"]
+        );
         assert_eq!(split_outside(r#"a.in.("x,y",z),b.eq.1"#).unwrap().len(), 2);
         for broken in ["a.eq.1,", "(a", "a)", "\"a"] {
             assert_eq!(split_outside(broken), None, "{broken}");

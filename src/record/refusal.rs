@@ -78,11 +78,8 @@ fn already_exists(
     winner: Option<Row>,
     constraint: &str,
 ) -> Error {
-    let visible: Vec<&str> = columns
-        .iter()
-        .map(String::as_str)
-        .filter(|name| resource.column(name).is_some())
-        .collect();
+    let visible: Vec<&str> =
+        columns.iter().map(String::as_str).filter(|name| resource.column(name).is_some()).collect();
     let message = if visible.is_empty() {
         format!("Another record of {} stands against this one", resource.name)
     } else {
@@ -167,11 +164,8 @@ async fn reference(
     write: &Write,
     constraint: &Constraint,
 ) -> Result<Error, Fault> {
-    let own_table = format!(
-        "{}.{}",
-        quote_identifier(&constraint.schema),
-        quote_identifier(&constraint.table)
-    );
+    let own_table =
+        format!("{}.{}", quote_identifier(&constraint.schema), quote_identifier(&constraint.table));
     if write.verb == Verb::Delete || own_table != write.resource.table {
         let message = format!("Other records refer to this one ({})", constraint.table);
         return Ok(Error::new(Code::Referenced, message)

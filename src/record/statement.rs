@@ -88,7 +88,8 @@ pub fn row(resource: &Resource, select: Option<&[usize]>) -> String {
 /// `t`'s key equals the parameters from `$1` on, one per part.
 pub fn key_predicate(resource: &Resource) -> String {
     let parts = resource.key_columns().enumerate();
-    let parts: Vec<_> = parts.map(|(i, c)| format!("t.{} = ${}::{}", c.quoted, i + 1, c.cast_type)).collect();
+    let parts: Vec<_> =
+        parts.map(|(i, c)| format!("t.{} = ${}::{}", c.quoted, i + 1, c.cast_type)).collect();
     parts.join(" AND ")
 }
 
@@ -115,7 +116,9 @@ fn record(resource: &Resource, set: &[usize], parameter: usize) -> String {
 /// Names the actor to the change log, for this statement only. It rides along in the statement, so
 /// that it costs no round trip.
 fn actor(parameter: usize) -> String {
-    format!("WITH actor AS MATERIALIZED (SELECT set_config('counterfoil.actor', ${parameter}, true))")
+    format!(
+        "WITH actor AS MATERIALIZED (SELECT set_config('counterfoil.actor', ${parameter}, true))"
+    )
 }
 
 fn get(resource: &Resource, select: Option<&[usize]>) -> String {
@@ -133,11 +136,8 @@ fn insert(resource: &Resource, set: &[usize]) -> String {
     let names: String =
         set.iter().fold(String::new(), |s, &i| s + &resource.columns[i].quoted + ", ");
     let values = set.iter().fold(String::new(), |s, &i| s + &inserted(&resource.columns[i]) + ", ");
-    let body = if set.is_empty() {
-        "(SELECT $1::json) AS r".to_owned()
-    } else {
-        record(resource, set, 1)
-    };
+    let body =
+        if set.is_empty() { "(SELECT $1::json) AS r".to_owned() } else { record(resource, set, 1) };
     format!(
         "{} INSERT INTO {} AS t ({names}{}) SELECT {values}1 FROM {body}, actor RETURNING {}, {}, {}",
         actor(2),
@@ -166,11 +166,7 @@ fn conditional(resource: &Resource, write: &str, bring: &str) -> String {
         "{} {write} {bring} WHERE {} AND {}",
         actor(k + 3),
         key_predicate(resource),
-        Precondition::predicate(
-            &version(resource),
-            &format!("${}", k + 1),
-            &format!("${}", k + 2)
-        ),
+        Precondition::predicate(&version(resource), &format!("${}", k + 1), &format!("${}", k + 2)),
     )
 }
 
@@ -195,10 +191,8 @@ fn changed(resource: &Resource, assignments: &str, set: &[usize]) -> String {
         record(resource, set, resource.key.len() + 4) + ", "
     };
     let quoted = &resource.version_column().quoted;
-    let write = format!(
-        "UPDATE {} AS t SET {assignments}{quoted} = t.{quoted} + 1",
-        resource.table
-    );
+    let write =
+        format!("UPDATE {} AS t SET {assignments}{quoted} = t.{quoted} + 1", resource.table);
     let update = conditional(resource, &write, &format!("FROM {body}actor"));
     format!("{update} RETURNING {}, {}", version(resource), row(resource, None))
 }
@@ -255,7 +249,11 @@ fn current(resource: &Resource, compared: Option<&(Vec<usize>, Vec<usize>, Vec<u
             format!("CROSS JOIN {}", record(resource, set, k + 2)),
         ),
         Some((set, defaulted, merged)) => (
-            format!("${}::text IS NOT NULL AND {}", k + 2, nothing_new(resource, set, defaulted, merged)),
+            format!(
+                "${}::text IS NOT NULL AND {}",
+                k + 2,
+                nothing_new(resource, set, defaulted, merged)
+            ),
             String::new(),
         ),
         None => ("false".to_owned(), String::new()),
@@ -290,7 +288,12 @@ fn current(resource: &Resource, compared: Option<&(Vec<usize>, Vec<usize>, Vec<u
 /// Whether an update would leave every column as it is. Compared as `jsonb`, by value: 1 is 1.0 and
 /// a moment is the same in every time zone. A default that differs each time cannot tell a retry
 /// from a change and is left out.
-fn nothing_new(resource: &Resource, set: &[usize], defaulted: &[usize], merged: &[usize]) -> String {
+fn nothing_new(
+    resource: &Resource,
+    set: &[usize],
+    defaulted: &[usize],
+    merged: &[usize],
+) -> String {
     let same = |column: &Column, value: &str| {
         format!("to_jsonb({value}) IS NOT DISTINCT FROM to_jsonb(t.{})", column.quoted)
     };

@@ -11,7 +11,9 @@ use crate::error::Code;
 use crate::precondition::{Condition, Standing};
 use crate::record::body::Assignments;
 use crate::record::statement::{self, Shape};
-use crate::record::{Authorship, Change, Conflict, Gone, Outcome, Row, Verb, Write, patch, refusal};
+use crate::record::{
+    Authorship, Change, Conflict, Gone, Outcome, Row, Verb, Write, patch, refusal,
+};
 use crate::version::Version;
 
 /// How often a write starts over: after a deadlock, or when the row changed between the statement

@@ -30,9 +30,7 @@ struct Document(Value);
 
 impl Document {
     async fn of(server: &Server) -> Self {
-        let answer = reqwest::get(format!("{}/openapi.json", server.url))
-            .await
-            .unwrap();
+        let answer = reqwest::get(format!("{}/openapi.json", server.url)).await.unwrap();
         assert_eq!(answer.status(), 200);
         Self(serde_json::from_str(&answer.text().await.unwrap()).unwrap())
     }
@@ -52,10 +50,7 @@ impl Document {
     fn validator(&self, schema: &Value) -> Validator {
         let mut schema = schema.clone();
         schema["components"] = self.0["components"].clone();
-        jsonschema::draft202012::options()
-            .should_validate_formats(true)
-            .build(&schema)
-            .unwrap()
+        jsonschema::draft202012::options().should_validate_formats(true).build(&schema).unwrap()
     }
 
     /// Asserts that an answer is one that the description of its request has.
@@ -64,16 +59,10 @@ impl Document {
         let status = reply.status.to_string();
         let responses = &self.operation(method, path)["responses"];
         let response = self.resolve(&responses[&status]);
-        assert!(
-            response.is_object(),
-            "{method} {path}: {status} is not described"
-        );
+        assert!(response.is_object(), "{method} {path}: {status} is not described");
         for name in response["headers"].as_object().unwrap().keys() {
             let always = matches!(name.as_str(), "X-Request-Id" | "Location" | "Retry-After");
-            assert!(
-                !always || reply.headers.contains_key(name),
-                "{method} {path}: no {name}"
-            );
+            assert!(!always || reply.headers.contains_key(name), "{method} {path}: no {name}");
         }
         let media_type = reply.header("content-type");
         if media_type.is_empty() {
@@ -81,20 +70,10 @@ impl Document {
             return;
         }
         let schema = &response["content"][media_type]["schema"];
-        assert!(
-            schema.is_object(),
-            "{method} {path}: {status} has no {media_type}"
-        );
-        let errors: Vec<_> = self
-            .validator(schema)
-            .iter_errors(&reply.json)
-            .map(|e| e.to_string())
-            .collect();
-        assert!(
-            errors.is_empty(),
-            "{method} {path}: {status}: {errors:?}\n{}",
-            reply.text
-        );
+        assert!(schema.is_object(), "{method} {path}: {status} has no {media_type}");
+        let errors: Vec<_> =
+            self.validator(schema).iter_errors(&reply.json).map(|e| e.to_string()).collect();
+        assert!(errors.is_empty(), "{method} {path}: {status}: {errors:?}\n{}", reply.text);
     }
 }
 
@@ -107,17 +86,11 @@ async fn openapi_yaml_is_the_description_of_the_demo() {
         std::fs::write(&path, &text).unwrap();
     }
     let kept = std::fs::read_to_string(&path).unwrap_or_default();
-    let differs = kept
-        .lines()
-        .zip(text.lines())
-        .position(|(kept, made)| kept != made);
+    let differs = kept.lines().zip(text.lines()).position(|(kept, made)| kept != made);
     assert!(
         kept == text,
         "openapi.yaml and the server part at line {}; if the server is right, run: make openapi",
-        differs.map_or_else(
-            || kept.lines().count().min(text.lines().count()) + 1,
-            |line| line + 1
-        )
+        differs.map_or_else(|| kept.lines().count().min(text.lines().count()) + 1, |line| line + 1)
     );
 }
 
@@ -136,10 +109,7 @@ async fn every_route_is_described() {
     assert!(routes.len() >= 6, "{routes:?}");
     for route in routes {
         let path = route.replace("{resource}", "invoices");
-        assert!(
-            document.0["paths"][&path].is_object(),
-            "{route} is not in the document"
-        );
+        assert!(document.0["paths"][&path].is_object(), "{route} is not in the document");
     }
 }
 
@@ -151,19 +121,11 @@ async fn every_method_that_an_address_takes_is_described() {
         let request = reqwest::Client::new().request(Method::from_bytes(b"BREW").unwrap(), url);
         let reply = Reply::of(request).await.expect(405);
         document.check(
-            item.as_object()
-                .unwrap()
-                .keys()
-                .find(|k| *k != "parameters")
-                .unwrap(),
+            item.as_object().unwrap().keys().find(|k| *k != "parameters").unwrap(),
             path,
             &reply,
         );
-        for method in reply
-            .header("allow")
-            .split(',')
-            .filter(|method| *method != "HEAD")
-        {
+        for method in reply.header("allow").split(',').filter(|method| *method != "HEAD") {
             assert!(item[method.to_lowercase()].is_object(), "{method} {path}");
         }
     }
@@ -180,11 +142,7 @@ async fn every_error_code_is_described() {
     let document = Document::of(&server).await;
     let text = document.0["paths"].to_string() + &document.0["components"]["responses"].to_string();
     for code in Code::ALL {
-        assert!(
-            text.contains(&format!("`{}`", code.as_str())),
-            "{}",
-            code.as_str()
-        );
+        assert!(text.contains(&format!("`{}`", code.as_str())), "{}", code.as_str());
     }
 }
 
@@ -201,11 +159,7 @@ async fn names_are_unique_and_references_lead_somewhere() {
         }
     }
     let text = document.0.to_string();
-    for reference in text
-        .split("\"$ref\":\"#")
-        .skip(1)
-        .filter_map(|rest| rest.split('"').next())
-    {
+    for reference in text.split("\"$ref\":\"#").skip(1).filter_map(|rest| rest.split('"').next()) {
         assert!(document.0.pointer(reference).is_some(), "{reference}");
     }
 }
@@ -234,11 +188,7 @@ async fn reads_are_answered_as_described() {
         document.check("get", INVOICE_PATH, &reply.expect(status));
     }
     let offer = "/offers/01a11e90-0000-7000-8000-000000000001,blue-van";
-    document.check(
-        "get",
-        "/api/v1/offers/{id}",
-        &server.get(offer).await.expect(200),
-    );
+    document.check("get", "/api/v1/offers/{id}", &server.get(offer).await.expect(200));
 }
 
 #[tokio::test]
@@ -251,22 +201,14 @@ async fn creations_and_ends_are_answered_as_described() {
         document.check("post", INVOICES_PATH, &reply.expect(status));
     }
     let invoice = &format!("/invoices/{INVOICE}");
-    let absent = server
-        .request(Method::PUT, invoice)
-        .header("if-none-match", "*");
-    document.check(
-        "put",
-        INVOICE_PATH,
-        &Reply::of(body(absent, new)).await.expect(412),
-    );
+    let absent = server.request(Method::PUT, invoice).header("if-none-match", "*");
+    document.check("put", INVOICE_PATH, &Reply::of(body(absent, new)).await.expect(412));
     for status in [204, 410] {
         let reply = server.delete(invoice, None).await;
         document.check("delete", INVOICE_PATH, &reply.expect(status));
     }
     document.check("get", INVOICE_PATH, &server.get(invoice).await.expect(410));
-    let referenced = server
-        .delete("/bookings/01a11e90-0000-7000-8000-000000000001", None)
-        .await;
+    let referenced = server.delete("/bookings/01a11e90-0000-7000-8000-000000000001", None).await;
     document.check("delete", "/api/v1/bookings/{id}", &referenced.expect(409));
 }
 
@@ -291,24 +233,13 @@ async fn changes_are_answered_as_described() {
     document.check("patch", INVOICE_PATH, &Reply::of(text).await.expect(415));
     let minimal = body(patch().header("prefer", "return=minimal"), "{}");
     document.check("patch", INVOICE_PATH, &Reply::of(minimal).await.expect(204));
-    let problem = patch()
-        .header("if-match", "\"1\"")
-        .header("accept", "application/problem+json");
-    let problem = Reply::of(body(problem, r#"{"amount": 9}"#))
-        .await
-        .expect(409);
+    let problem = patch().header("if-match", "\"1\"").header("accept", "application/problem+json");
+    let problem = Reply::of(body(problem, r#"{"amount": 9}"#)).await.expect(409);
     assert_eq!(problem.header("content-type"), "application/problem+json");
     document.check("patch", INVOICE_PATH, &problem);
-    for (body, status) in [
-        (r#"{"field": "views"}"#, 200),
-        (r#"{"field": "name"}"#, 422),
-    ] {
+    for (body, status) in [(r#"{"field": "views"}"#, 200), (r#"{"field": "name"}"#, 422)] {
         let reply = server.post("/counters/deck-oven/increment", body).await;
-        document.check(
-            "post",
-            "/api/v1/counters/{id}/increment",
-            &reply.expect(status),
-        );
+        document.check("post", "/api/v1/counters/{id}/increment", &reply.expect(status));
     }
 }
 
@@ -346,30 +277,19 @@ async fn every_type_is_described_as_it_is_read_and_written() {
     for id in [1, 2] {
         let read = server.get(&format!("/kinds/{id}")).await.expect(200);
         document.check("get", "/api/v1/kinds/{id}", &read);
-        let errors: Vec<_> = row
-            .iter_errors(read.data())
-            .map(|e| e.to_string())
-            .collect();
+        let errors: Vec<_> = row.iter_errors(read.data()).map(|e| e.to_string()).collect();
         assert!(errors.is_empty(), "{errors:?}");
         let known = schemas["Kinds"]["properties"].as_object().unwrap();
         assert_eq!(read.data().as_object().unwrap().len(), known.len());
-        let put = server
-            .put(
-                &format!("/kinds/{id}"),
-                Some("\"1\""),
-                &read.data().to_string(),
-            )
-            .await;
+        let put =
+            server.put(&format!("/kinds/{id}"), Some("\"1\""), &read.data().to_string()).await;
         document.check("put", "/api/v1/kinds/{id}", &put.expect(200));
     }
     // A date before Christ is beyond the formats of JSON Schema; the other row is not.
     let second = server.get("/kinds/2").await;
     assert!(replace.is_valid(second.data()));
 
-    assert!(
-        !document.0.to_string().contains("secret"),
-        "a hidden column shows"
-    );
+    assert!(!document.0.to_string().contains("secret"), "a hidden column shows");
     let properties = &schemas["Kinds"]["properties"];
     for managed in ["id", "version", "twice", "flag"] {
         assert_eq!(properties[managed]["readOnly"], true, "{managed}");
@@ -377,14 +297,8 @@ async fn every_type_is_described_as_it_is_read_and_written() {
     assert_eq!(properties["code"]["description"], "Five letters at most");
     assert_eq!(properties["code"]["maxLength"], 5);
     assert_eq!(schemas["KindsCreate"]["required"], json!(["tree"]));
-    assert_eq!(
-        schemas["KindsCreate"]["properties"]["tiny"]["anyOf"][0]["minimum"],
-        -32768
-    );
-    let stale = server
-        .patch("/kinds/1", Some("\"1\""), r#"{"tiny": 1}"#)
-        .await
-        .expect(412);
+    assert_eq!(schemas["KindsCreate"]["properties"]["tiny"]["anyOf"][0]["minimum"], -32768);
+    let stale = server.patch("/kinds/1", Some("\"1\""), r#"{"tiny": 1}"#).await.expect(412);
     assert_eq!(stale.code(), "WRITE_CONFLICT");
     document.check("patch", "/api/v1/kinds/{id}", &stale);
 }
@@ -400,10 +314,7 @@ async fn the_document_has_a_tag_and_follows_the_tables() {
     let first = Reply::of(get("\"x\"")).await.expect(200);
     let tag = first.header("etag").to_owned();
     let again = Reply::of(get(&format!("\"y\", W/{tag}"))).await.expect(304);
-    assert_eq!(
-        (again.header("etag"), again.text.as_str()),
-        (tag.as_str(), "")
-    );
+    assert_eq!((again.header("etag"), again.text.as_str()), (tag.as_str(), ""));
     Reply::of(get("*")).await.expect(304);
     Reply::of(get("\"")).await.expect(400);
 
@@ -428,23 +339,13 @@ async fn the_documentation_needs_no_other_host() {
     };
     let page = get("/docs").await.expect(200);
     assert!(
-        page.header("content-security-policy")
-            .starts_with("default-src 'none'; script-src 'self'")
+        page.header("content-security-policy").starts_with("default-src 'none'; script-src 'self'")
     );
     assert_eq!(page.header("content-type"), "text/html");
-    for part in page
-        .text
-        .split(['"', '\''])
-        .filter_map(|part| part.strip_prefix("./"))
-    {
+    for part in page.text.split(['"', '\'']).filter_map(|part| part.strip_prefix("./")) {
         assert!(!part.contains("//"), "{part}");
         get(&format!("/docs/{part}")).await.expect(200);
     }
-    assert!(
-        get("/docs/swagger-initializer.js")
-            .await
-            .text
-            .contains("../openapi.json")
-    );
+    assert!(get("/docs/swagger-initializer.js").await.text.contains("../openapi.json"));
     get("/docs/nothing.js").await.expect(404);
 }

@@ -11,20 +11,10 @@ const ROOMS: &str = "
 #[tokio::test]
 async fn a_stale_tag_is_told_before_a_value_that_no_column_takes() {
     let server = Server::start(ROOMS, &["rooms"]).await;
-    for body in [
-        r#"{"during": "soon"}"#,
-        r#"{"seats": 0}"#,
-        r#"{"seats": null}"#,
-    ] {
-        let stale = server
-            .patch("/rooms/1", Some("\"7\""), body)
-            .await
-            .expect(409);
+    for body in [r#"{"during": "soon"}"#, r#"{"seats": 0}"#, r#"{"seats": null}"#] {
+        let stale = server.patch("/rooms/1", Some("\"7\""), body).await.expect(409);
         assert_eq!(stale.code(), "WRITE_CONFLICT", "{body}");
         assert_eq!(stale.data()["version"], 1);
-        server
-            .patch("/rooms/1", Some("\"1\""), body)
-            .await
-            .expect(422);
+        server.patch("/rooms/1", Some("\"1\""), body).await.expect(422);
     }
 }

@@ -19,19 +19,13 @@ pub(super) fn responses() -> Map<String, Value> {
     let mut statuses: Vec<u16> = Code::ALL.iter().map(|code| code.status()).collect();
     statuses.sort_unstable();
     statuses.dedup();
-    let common = statuses
-        .into_iter()
-        .filter(|status| !WITH_ROW.contains(status));
+    let common = statuses.into_iter().filter(|status| !WITH_ROW.contains(status));
     members(common.map(|status| (name(status), response(status, &codes(status), None))))
 }
 
 /// Every code of a status.
 pub(super) fn codes(status: u16) -> Vec<Code> {
-    Code::ALL
-        .iter()
-        .copied()
-        .filter(|code| code.status() == status)
-        .collect()
+    Code::ALL.iter().copied().filter(|code| code.status() == status).collect()
 }
 
 /// A failure as one of a resource or of all: the response with its codes, headers and bodies.
@@ -69,10 +63,8 @@ fn name(status: u16) -> String {
 }
 
 fn description(codes: &[Code]) -> String {
-    let lines: Vec<_> = codes
-        .iter()
-        .map(|code| format!("`{}`: {}", code.as_str(), code.title()))
-        .collect();
+    let lines: Vec<_> =
+        codes.iter().map(|code| format!("`{}`: {}", code.as_str(), code.title())).collect();
     lines.join("\n\n")
 }
 

@@ -9,17 +9,13 @@ use crate::http::openapi::{component, members};
 use crate::record::query::{DEFAULT_LIMIT, MOST_ROWS};
 
 /// Parameters of a list that a column's name cannot be taken for.
-const RESERVED: [&str; 8] = [
-    "select", "order", "limit", "after", "and", "or", "not.and", "not.or",
-];
+const RESERVED: [&str; 8] = ["select", "order", "limit", "after", "and", "or", "not.and", "not.or"];
 const ANYTHING: &str = r"[^\x00]*";
 
 /// Every parameter of a list that depends on the columns.
 pub(super) fn parameters(resource: &Resource) -> Vec<Value> {
     let mut parameters = vec![select(resource), order(resource), limit()];
-    let columns = resource
-        .readable()
-        .filter(|c| !RESERVED.contains(&c.name.as_str()));
+    let columns = resource.readable().filter(|c| !RESERVED.contains(&c.name.as_str()));
     parameters.extend(columns.map(parameter));
     parameters
 }
@@ -37,9 +33,7 @@ pub(super) fn select(resource: &Resource) -> Value {
 }
 
 fn order(resource: &Resource) -> Value {
-    let sortable = resource
-        .readable()
-        .filter(|c| c.kind != Kind::Json { binary: false });
+    let sortable = resource.readable().filter(|c| c.kind != Kind::Json { binary: false });
     let names = alternatives(sortable.map(|c| c.name.as_str()));
     let term = format!(r"{names}(\.(asc|desc))?(\.(nullsfirst|nullslast))?");
     json!({
@@ -83,11 +77,7 @@ pub(super) fn schemas() -> Map<String, Value> {
         Kind::Json { binary: true },
         Kind::Other,
     ];
-    members(
-        kinds
-            .iter()
-            .filter_map(|kind| Some((shared_name(kind)?, schema(kind)))),
-    )
+    members(kinds.iter().filter_map(|kind| Some((shared_name(kind)?, schema(kind)))))
 }
 
 fn shared_name(kind: &Kind) -> Option<&'static str> {
@@ -128,10 +118,7 @@ fn pattern(kind: &Kind) -> String {
     if *kind != (Kind::Json { binary: false }) {
         tests.insert(0, format!(r"(eq|neq|gt|gte|lt|lte|isdistinct)\.{operand}"));
     }
-    if matches!(
-        kind,
-        Kind::Array(_) | Kind::Composite | Kind::Json { .. } | Kind::Other
-    ) {
+    if matches!(kind, Kind::Array(_) | Kind::Composite | Kind::Json { .. } | Kind::Other) {
         tests.push(format!(r"(cs|cd|ov|sl|sr|nxr|nxl|adj)\.{ANYTHING}"));
     }
     if *kind == Kind::Bool {

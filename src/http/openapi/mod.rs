@@ -33,10 +33,7 @@ pub fn document(catalog: &Catalog) -> Value {
     let mut responses = failure::responses();
     let mut tags = vec![fixed::tag()];
     for (name, resource) in names::assign(catalog) {
-        let described = resource::Described {
-            resource,
-            name: &name,
-        };
+        let described = resource::Described { resource, name: &name };
         paths.extend(described.paths());
         schemas.extend(described.schemas());
         responses.extend(described.responses());
@@ -72,10 +69,7 @@ fn keep_what_is_used(document: &mut Value) {
     let mut used = BTreeSet::new();
     let mut found = references(&document["paths"]);
     while let Some(reference) = found.pop() {
-        if let Some(target) = reference
-            .strip_prefix('#')
-            .and_then(|p| document.pointer(p))
-        {
+        if let Some(target) = reference.strip_prefix('#').and_then(|p| document.pointer(p)) {
             let within = references(target);
             if used.insert(reference) {
                 found.extend(within);
@@ -97,13 +91,8 @@ fn keep_what_is_used(document: &mut Value) {
 fn references(value: &Value) -> Vec<String> {
     match value {
         Value::Object(members) => {
-            let own = members
-                .get("$ref")
-                .and_then(Value::as_str)
-                .map(str::to_owned);
-            own.into_iter()
-                .chain(members.values().flat_map(references))
-                .collect()
+            let own = members.get("$ref").and_then(Value::as_str).map(str::to_owned);
+            own.into_iter().chain(members.values().flat_map(references)).collect()
         }
         Value::Array(elements) => elements.iter().flat_map(references).collect(),
         _ => Vec::new(),
@@ -117,10 +106,7 @@ fn component(kind: &str, name: &str) -> Value {
 
 /// Members of an object, from their names and values.
 fn members<N: Into<String>>(members: impl IntoIterator<Item = (N, Value)>) -> Map<String, Value> {
-    members
-        .into_iter()
-        .map(|(name, value)| (name.into(), value))
-        .collect()
+    members.into_iter().map(|(name, value)| (name.into(), value)).collect()
 }
 
 #[cfg(test)]
@@ -132,11 +118,8 @@ mod tests {
         let document = document(&Catalog::default());
         let paths: Vec<_> = document["paths"].as_object().unwrap().keys().collect();
         assert_eq!(paths, ["/healthz", "/openapi.json", "/readyz"]);
-        let schemas: Vec<_> = document["components"]["schemas"]
-            .as_object()
-            .unwrap()
-            .keys()
-            .collect();
+        let schemas: Vec<_> =
+            document["components"]["schemas"].as_object().unwrap().keys().collect();
         assert_eq!(schemas, ["Failure", "Problem"]);
     }
 }

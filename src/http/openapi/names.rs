@@ -19,20 +19,14 @@ pub(super) fn assign(catalog: &Catalog) -> Vec<(String, &Arc<Resource>)> {
 }
 
 fn pascal(name: &str) -> String {
-    let words = name
-        .split(|c: char| !c.is_ascii_alphanumeric())
-        .filter(|word| !word.is_empty());
+    let words = name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
     let name: String = words
         .map(|word| {
             let (first, rest) = word.split_at(1);
             first.to_ascii_uppercase() + rest
         })
         .collect();
-    if name.is_empty() {
-        "Resource".to_owned()
-    } else {
-        name
-    }
+    if name.is_empty() { "Resource".to_owned() } else { name }
 }
 
 #[cfg(test)]

@@ -14,10 +14,7 @@ impl Operation {
     pub(super) fn new(id: &str, tag: &str, summary: &str) -> Self {
         let value =
             json!({ "operationId": id, "tags": [tag], "summary": summary, "parameters": [] });
-        Self {
-            value,
-            responses: Map::new(),
-        }
+        Self { value, responses: Map::new() }
     }
 
     pub(super) fn about(mut self, description: &str) -> Self {
@@ -78,8 +75,7 @@ impl Operation {
     /// Failures that look the same for every resource.
     pub(super) fn failures(mut self, statuses: &[u16]) -> Self {
         for &status in statuses {
-            self.responses
-                .insert(status.to_string(), failure::reference(status));
+            self.responses.insert(status.to_string(), failure::reference(status));
         }
         self
     }
@@ -87,16 +83,14 @@ impl Operation {
     /// Failures without a body, as HEAD answers them.
     pub(super) fn bare_failures(mut self, statuses: &[u16]) -> Self {
         for &status in statuses {
-            self.responses
-                .insert(status.to_string(), failure::bare(status));
+            self.responses.insert(status.to_string(), failure::bare(status));
         }
         self
     }
 
     /// A failure that is this resource's own.
     pub(super) fn failure(mut self, status: u16, name: &str) -> Self {
-        self.responses
-            .insert(status.to_string(), component("responses", name));
+        self.responses.insert(status.to_string(), component("responses", name));
         self
     }
 

@@ -29,11 +29,7 @@ pub(super) struct Described<'a> {
 impl Described<'_> {
     pub(super) fn tag(&self) -> Value {
         let table = self.resource.table.replace('"', "");
-        let about = self
-            .resource
-            .comment
-            .clone()
-            .unwrap_or_else(|| format!("The table {table}"));
+        let about = self.resource.comment.clone().unwrap_or_else(|| format!("The table {table}"));
         json!({ "name": self.resource.name, "description": about })
     }
 
@@ -41,10 +37,7 @@ impl Described<'_> {
         let base = format!("/api/v1/{}", self.resource.name);
         let record = format!("{base}/{{id}}");
         let mut paths = members([
-            (
-                base,
-                json!({ "get": self.list(), "head": self.count(), "post": self.create() }),
-            ),
+            (base, json!({ "get": self.list(), "head": self.count(), "post": self.create() })),
             (
                 record.clone(),
                 json!({
@@ -86,10 +79,7 @@ impl Described<'_> {
                     _ => codes.retain(|code| *code != Code::WriteConflict),
                 }
             }
-            (
-                self.failure_name(status),
-                failure::response(status, &codes, Some(&row)),
-            )
+            (self.failure_name(status), failure::response(status, &codes, Some(&row)))
         });
         members(responses)
     }
@@ -99,11 +89,7 @@ impl Described<'_> {
     }
 
     fn failure_name(&self, status: u16) -> String {
-        self.named(if status == 409 {
-            "Conflict"
-        } else {
-            "PreconditionFailed"
-        })
+        self.named(if status == 409 { "Conflict" } else { "PreconditionFailed" })
     }
 
     fn schema(&self, suffix: &str) -> Value {
@@ -111,30 +97,20 @@ impl Described<'_> {
     }
 
     fn operation(&self, verb: &str, summary: &str) -> Operation {
-        Operation::new(
-            &format!("{verb}{}", self.name),
-            &self.resource.name,
-            summary,
-        )
+        Operation::new(&format!("{verb}{}", self.name), &self.resource.name, summary)
     }
 
     /// The id in the path. Its parts are an array in the style `simple`, which is commas between
     /// parts that are each percent-encoded.
     fn id(&self) -> Value {
         let mut parts: Vec<_> = self.resource.key_columns().map(part).collect();
-        let names: Vec<_> = self
-            .resource
-            .key_columns()
-            .map(|c| format!("`{}`", c.name))
-            .collect();
+        let names: Vec<_> = self.resource.key_columns().map(|c| format!("`{}`", c.name)).collect();
         let (about, schema) = if parts.len() == 1 {
             (format!("The id: {}", names.concat()), parts.remove(0))
         } else {
             let count = parts.len();
-            let about = format!(
-                "The id: {}, joined by commas, each percent-encoded",
-                names.join(", ")
-            );
+            let about =
+                format!("The id: {}, joined by commas, each percent-encoded", names.join(", "));
             let schema = json!({
                 "type": "array", "prefixItems": parts, "items": false,
                 "minItems": count, "maxItems": count,
@@ -160,34 +136,26 @@ impl Described<'_> {
             .parameters(filter::parameters(self.resource))
             .common(&["After", "And", "Or", "NotAnd", "NotOr", "PreferCount"])
             .common(&REQUEST)
-            .success(
-                200,
-                "The page",
-                &["Link", "Content-Range", "Preference-Applied"],
-                Some(rows),
-            )
+            .success(200, "The page", &["Link", "Content-Range", "Preference-Applied"], Some(rows))
             .links(200, self.links("/data/0"))
             .failures(&ANY)
             .finish()
     }
 
     fn count(&self) -> Value {
-        self.operation(
-            "count",
-            &format!("The headers of a page of {}", self.resource.name),
-        )
-        .about("With `Prefer: count=exact`, how many rows there are.")
-        .parameters(filter::parameters(self.resource))
-        .common(&["After", "And", "Or", "NotAnd", "NotOr", "PreferCount"])
-        .common(&REQUEST)
-        .success(
-            200,
-            "The page's headers",
-            &["Link", "Content-Range", "Preference-Applied"],
-            None,
-        )
-        .bare_failures(&ANY)
-        .finish()
+        self.operation("count", &format!("The headers of a page of {}", self.resource.name))
+            .about("With `Prefer: count=exact`, how many rows there are.")
+            .parameters(filter::parameters(self.resource))
+            .common(&["After", "And", "Or", "NotAnd", "NotOr", "PreferCount"])
+            .common(&REQUEST)
+            .success(
+                200,
+                "The page's headers",
+                &["Link", "Content-Range", "Preference-Applied"],
+                None,
+            )
+            .bare_failures(&ANY)
+            .finish()
     }
 
     fn read(&self) -> Value {
@@ -206,18 +174,15 @@ impl Described<'_> {
     }
 
     fn look(&self) -> Value {
-        self.operation(
-            "look",
-            &format!("The headers of one record of {}", self.resource.name),
-        )
-        .parameters([filter::select(self.resource)])
-        .common(&["IfNoneMatch", "IfMatch"])
-        .common(&REQUEST)
-        .success(200, "The record's headers", &["ETag"], None)
-        .success(304, "The client has this version", &["ETag"], None)
-        .bare_failures(&ANY)
-        .bare_failures(&[410, 412])
-        .finish()
+        self.operation("look", &format!("The headers of one record of {}", self.resource.name))
+            .parameters([filter::select(self.resource)])
+            .common(&["IfNoneMatch", "IfMatch"])
+            .common(&REQUEST)
+            .success(200, "The record's headers", &["ETag"], None)
+            .success(304, "The client has this version", &["ETag"], None)
+            .bare_failures(&ANY)
+            .bare_failures(&[410, 412])
+            .finish()
     }
 
     fn create(&self) -> Value {
@@ -245,10 +210,8 @@ impl Described<'_> {
         let about = "With `If-None-Match: *` it creates the record under this id, over a deletion \
             too; the version then goes on where it was.";
         let created = data(&self.schema(""));
-        let operation = self.operation(
-            "replace",
-            &format!("Replace a record of {}", self.resource.name),
-        );
+        let operation =
+            self.operation("replace", &format!("Replace a record of {}", self.resource.name));
         self.write(
             operation
                 .about(about)
@@ -267,18 +230,13 @@ impl Described<'_> {
 
     fn patch(&self) -> Value {
         let about = "As `application/merge-patch+json`, objects also merge inside JSON fields.";
-        let operation = self.operation(
-            "patch",
-            &format!("Change fields of a record of {}", self.resource.name),
-        );
+        let operation = self
+            .operation("patch", &format!("Change fields of a record of {}", self.resource.name));
         let fields = self.schema("Patch");
         self.change(operation.about(about).body([
             ("application/json", fields.clone()),
             ("application/merge-patch+json", fields),
-            (
-                "application/json-patch+json",
-                component("schemas", "JsonPatch"),
-            ),
+            ("application/json-patch+json", component("schemas", "JsonPatch")),
         ]))
         .failures(&BODY)
         .finish()
@@ -290,20 +248,14 @@ impl Described<'_> {
             &format!("Raise a number of a record of {}", self.resource.name),
         );
         let about = "One atomic statement, for numbers that many writers raise at once.";
-        self.change(
-            operation
-                .about(about)
-                .body([("application/json", self.schema("Increment"))]),
-        )
-        .failures(&BODY)
-        .finish()
+        self.change(operation.about(about).body([("application/json", self.schema("Increment"))]))
+            .failures(&BODY)
+            .finish()
     }
 
     fn delete(&self) -> Value {
-        let operation = self.operation(
-            "delete",
-            &format!("Delete a record of {}", self.resource.name),
-        );
+        let operation =
+            self.operation("delete", &format!("Delete a record of {}", self.resource.name));
         self.guarded(operation.common(&["DryRun", "IfMatch", "IfNoneMatch"]))
             .success(204, "The record is gone", &[], None)
             .finish()
@@ -332,11 +284,7 @@ impl Described<'_> {
             .failures(&WRITE)
             .failure(409, &self.failure_name(409))
             .failure(412, &self.failure_name(412));
-        if self.resource.settings.require_if_match {
-            operation.failures(&[428])
-        } else {
-            operation
-        }
+        if self.resource.settings.require_if_match { operation.failures(&[428]) } else { operation }
     }
 
     /// What can be done with a row in an answer, where one field is the whole id.
@@ -344,10 +292,7 @@ impl Described<'_> {
         let [place] = self.resource.key.as_slice() else {
             return Map::new();
         };
-        let field = self.resource.columns[*place]
-            .name
-            .replace('~', "~0")
-            .replace('/', "~1");
+        let field = self.resource.columns[*place].name.replace('~', "~0").replace('/', "~1");
         let mut verbs = vec!["read", "look", "replace", "patch", "delete"];
         if schema::countable(self.resource).next().is_some() {
             verbs.push("increment");

@@ -63,16 +63,9 @@ pub(super) fn patch(resource: &Resource) -> Value {
 }
 
 fn body(resource: &Resource, about: &str, required: impl Fn(usize, &Column) -> bool) -> Value {
-    let columns = || {
-        resource
-            .columns
-            .iter()
-            .enumerate()
-            .filter(|(_, column)| !column.hidden)
-    };
-    let properties: Map<_, _> = columns()
-        .map(|(_, column)| (column.name.clone(), property(resource, column)))
-        .collect();
+    let columns = || resource.columns.iter().enumerate().filter(|(_, column)| !column.hidden);
+    let properties: Map<_, _> =
+        columns().map(|(_, column)| (column.name.clone(), property(resource, column))).collect();
     let required: Vec<_> = columns()
         .filter(|(place, column)| required(*place, column))
         .map(|(_, column)| column.name.as_str())
@@ -101,10 +94,7 @@ fn property(resource: &Resource, column: &Column) -> Value {
 
 fn described(resource: &Resource, column: &Column, way: Way) -> Value {
     let mut schema = types::column(column, way);
-    let references = resource
-        .references
-        .iter()
-        .filter(|r| r.columns.contains(&column.name));
+    let references = resource.references.iter().filter(|r| r.columns.contains(&column.name));
     let targets = references.map(|r| format!("Refers to {}", r.table.replace('"', "")));
     let about: Vec<_> = column.comment.clone().into_iter().chain(targets).collect();
     if !about.is_empty() {

@@ -51,31 +51,21 @@ impl Rendered {
         let tag = HeaderValue::from_str(&format!("\"{opaque}\""))
             .map_err(|_| Error::new(Code::Internal, "The description has no tag"))?;
         let fingerprint = catalog.fingerprint.clone();
-        Ok(Self {
-            fingerprint,
-            body: body.into(),
-            opaque,
-            tag,
-        })
+        Ok(Self { fingerprint, body: body.into(), opaque, tag })
     }
 }
 
 /// `GET /openapi.json`
 pub async fn openapi(State(app): State<App>, headers: HeaderMap) -> Result<Response, Error> {
     let rendered = app.openapi.of(&app.catalog.load())?;
-    let lines = headers
-        .get_all(IF_NONE_MATCH)
-        .iter()
-        .map(HeaderValue::as_bytes);
+    let lines = headers.get_all(IF_NONE_MATCH).iter().map(HeaderValue::as_bytes);
     let known = precondition::if_none_match_names(lines, &rendered.opaque)?;
     let mut response = Response::new(Body::empty());
     if known {
         *response.status_mut() = StatusCode::NOT_MODIFIED;
     } else {
         *response.body_mut() = Body::from(rendered.body.clone());
-        response
-            .headers_mut()
-            .insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     }
     let headers = response.headers_mut();
     headers.insert(ETAG, rendered.tag.clone());

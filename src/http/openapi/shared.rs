@@ -38,27 +38,12 @@ fn request_headers() -> Map<String, Value> {
             `Content-Range`",
             "count=exact",
         ),
-        (
-            "PreferReturn",
-            "Prefer",
-            "`return=minimal` answers without the row",
-            "return=minimal",
-        ),
+        ("PreferReturn", "Prefer", "`return=minimal` answers without the row", "return=minimal"),
         // No example: a 201 without its row is one that no description of a 201 can hold.
-        (
-            "PreferReturnCreated",
-            "Prefer",
-            "`return=minimal` answers 201 without the row",
-            "",
-        ),
+        ("PreferReturnCreated", "Prefer", "`return=minimal` answers 201 without the row", ""),
     ];
     let requests = [
-        (
-            "Actor",
-            "X-Actor",
-            "Who makes the request, for the history",
-            "mina",
-        ),
+        ("Actor", "X-Actor", "Who makes the request, for the history", "mina"),
         (
             "RequestId",
             "X-Request-Id",
@@ -87,18 +72,9 @@ fn query() -> Map<String, Value> {
     members([
         ("DryRun", dry_run),
         ("After", after),
-        (
-            "And",
-            tree("and", "Conditions of which every one must hold"),
-        ),
-        (
-            "Or",
-            tree("or", "Conditions of which at least one must hold"),
-        ),
-        (
-            "NotAnd",
-            tree("not.and", "Conditions of which at least one must fail"),
-        ),
+        ("And", tree("and", "Conditions of which every one must hold")),
+        ("Or", tree("or", "Conditions of which at least one must hold")),
+        ("NotAnd", tree("not.and", "Conditions of which at least one must fail")),
         ("NotOr", tree("not.or", "Conditions of which none may hold")),
     ])
 }
@@ -137,31 +113,19 @@ pub(super) fn headers() -> Map<String, Value> {
                 "schema": { "type": "string", "pattern": "^\"[0-9]+\"$" },
             }),
         ),
-        (
-            "DocumentETag",
-            answered("The description's tag, for `If-None-Match`"),
-        ),
+        ("DocumentETag", answered("The description's tag, for `If-None-Match`")),
         ("Location", answered("The address of the new record")),
-        (
-            "Content-Location",
-            answered("The address of the row in the body"),
-        ),
+        ("Content-Location", answered("The address of the row in the body")),
         (
             "Content-Range",
             answered("The rows of this page and how many there are in all: `0-49/1312`"),
         ),
         ("Link", answered("The next page: `<…>; rel=\"next\"`")),
-        (
-            "Preference-Applied",
-            answered("The preferences that were followed"),
-        ),
+        ("Preference-Applied", answered("The preferences that were followed")),
         ("X-Request-Id", answered("Finds the request in the log")),
         ("Allow", answered("The methods that this address takes")),
         ("Accept-Patch", answered("The media types that PATCH takes")),
-        (
-            "Cache-Control",
-            answered("`no-store`: the row may move again at once"),
-        ),
+        ("Cache-Control", answered("`no-store`: the row may move again at once")),
         (
             "Retry-After",
             json!({

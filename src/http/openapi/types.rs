@@ -26,11 +26,7 @@ const EXACT: i32 = 15;
 /// The values of a column, NULL included where it takes NULL.
 pub(super) fn column(column: &Column, way: Way) -> Value {
     let schema = of(&column.kind, column, way);
-    if column.not_null {
-        schema
-    } else {
-        or_null(schema)
-    }
+    if column.not_null { schema } else { or_null(schema) }
 }
 
 fn of(kind: &Kind, column: &Column, way: Way) -> Value {
@@ -240,14 +236,8 @@ mod tests {
     #[test]
     fn null_joins_whatever_form_a_schema_has() {
         let labels = json!({ "type": "string", "enum": ["a"] });
-        assert_eq!(
-            or_null(labels),
-            json!({ "type": ["string", "null"], "enum": ["a", null] })
-        );
-        assert_eq!(
-            or_null(integer(2, Way::Write))["anyOf"][2],
-            json!({ "type": "null" })
-        );
+        assert_eq!(or_null(labels), json!({ "type": ["string", "null"], "enum": ["a", null] }));
+        assert_eq!(or_null(integer(2, Way::Write))["anyOf"][2], json!({ "type": "null" }));
         assert_eq!(or_null(json!({})), json!({}));
     }
 }

@@ -52,12 +52,7 @@ fn number<S: Serializer>(value: &Number, serializer: S) -> Result<S::Ok, S::Erro
 }
 
 fn object<S: Serializer>(members: &Map<String, Value>, serializer: S) -> Result<S::Ok, S::Error> {
-    let place = |name: &str| {
-        HEADS
-            .iter()
-            .position(|head| *head == name)
-            .unwrap_or(HEADS.len())
-    };
+    let place = |name: &str| HEADS.iter().position(|head| *head == name).unwrap_or(HEADS.len());
     let mut members: Vec<_> = members.iter().collect();
     members.sort_by_key(|(name, _)| (place(name), *name));
     let mut map = serializer.serialize_map(Some(members.len()))?;

@@ -74,10 +74,12 @@ fn options(data_dir: PathBuf) -> Options {
 
 async fn databases(postgres: &Postgres) -> Vec<String> {
     let mut conn = PgConnection::connect(&postgres.url("postgres")).await.unwrap();
-    sqlx::query_scalar("SELECT datname FROM pg_database WHERE datname <> 'postgres' AND NOT datistemplate")
-        .fetch_all(&mut conn)
-        .await
-        .unwrap()
+    sqlx::query_scalar(
+        "SELECT datname FROM pg_database WHERE datname <> 'postgres' AND NOT datistemplate",
+    )
+    .fetch_all(&mut conn)
+    .await
+    .unwrap()
 }
 
 async fn run(postgres: &Postgres, sql: &str) {
