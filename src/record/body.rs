@@ -118,6 +118,18 @@ impl Reader<'_> {
                 return Err(Error::field(Code::MissingField, &column.name, message));
             }
         }
+        if self.purpose == Purpose::Create { self.addressable(values) } else { Ok(()) }
+    }
+
+    /// Refuses an id that no address can hold: in a path these stand for something else.
+    fn addressable(&self, values: &[Option<String>]) -> Result<(), Error> {
+        let [place] = self.resource.key.as_slice() else { return Ok(()) };
+        let lost = matches!(values[*place].as_deref(), Some(r#""""# | r#"".""# | r#""..""#));
+        if lost {
+            let name = &self.resource.columns[*place].name;
+            let message = format!("{name} is the id in the address, so it must not be empty, \".\" or \"..\"");
+            return Err(Error::field(Code::InvalidValue, name, message));
+        }
         Ok(())
     }
 
