@@ -2,6 +2,6 @@
 
 mod support;
 
+mod fuzzed;
 mod openapi;
-mod stale_and_invalid;
 mod walkthrough;

@@ -9,7 +9,7 @@ use crate::catalog::kind::Kind;
 use crate::error::Code;
 use crate::http::openapi::operation::Operation;
 use crate::http::openapi::types::{self, Way};
-use crate::http::openapi::{component, failure, filter, members, schema, shared};
+use crate::http::openapi::{component, failure, filter, members, schema};
 
 /// Failures of every request to a resource.
 const ANY: [u16; 7] = [400, 401, 403, 404, 405, 500, 503];
@@ -122,6 +122,9 @@ impl Described<'_> {
     /// parts that are each percent-encoded.
     fn id(&self) -> Value {
         let mut parts: Vec<_> = self.resource.key_columns().map(part).collect();
+        if let [only] = parts.as_mut_slice() {
+            types::address(only);
+        }
         let names: Vec<_> = self
             .resource
             .key_columns()
@@ -166,7 +169,6 @@ impl Described<'_> {
                 &["Link", "Content-Range", "Preference-Applied"],
                 Some(rows),
             )
-            .links(200, self.links("/data/0"))
             .failures(&ANY)
             .finish()
     }
@@ -232,7 +234,7 @@ impl Described<'_> {
                 &["Location", "Content-Location", "ETag", "Preference-Applied"],
                 Some(row),
             )
-            .links(201, self.links("/data"))
+            .links(201, self.links())
             .failures(&ANY)
             .failures(&WRITE)
             .failures(&BODY)
@@ -340,7 +342,7 @@ impl Described<'_> {
     }
 
     /// What can be done with a row in an answer, where one field is the whole id.
-    fn links(&self, row: &str) -> Map<String, Value> {
+    fn links(&self) -> Map<String, Value> {
         let [place] = self.resource.key.as_slice() else {
             return Map::new();
         };
@@ -355,7 +357,7 @@ impl Described<'_> {
         let link = |verb: &str| {
             json!({
                 "operationId": format!("{verb}{}", self.name),
-                "parameters": { "id": format!("$response.body#{row}/{field}") },
+                "parameters": { "id": format!("$response.body#/data/{field}") },
             })
         };
         members(verbs.into_iter().map(|verb| (verb, link(verb))))
@@ -370,14 +372,8 @@ impl Described<'_> {
 /// A part of the id.
 fn part(column: &crate::catalog::Column) -> Value {
     match column.kind {
+        // In a path a number is its digits; there is no text beside it.
         Kind::Integer(size) => types::whole(size),
-        Kind::Text(_) => {
-            let mut schema = shared::plain_text();
-            if let Kind::Text(Some(most)) = column.kind {
-                schema["maxLength"] = json!(most);
-            }
-            schema
-        }
         _ => types::column(column, Way::Write),
     }
 }
