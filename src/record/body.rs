@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use serde_json::value::RawValue;
 use uuid::Uuid;
 
 use crate::catalog::key::Key;
@@ -81,7 +82,7 @@ impl Reader<'_> {
             };
             let column = &self.resource.columns[place];
             let value = column.kind.spelled(value);
-            if self.takes(place, column, value.get())? {
+            if self.takes(place, column, &value)? {
                 check(column, &value)?;
                 values[place] = Some(value.get().to_owned());
             }
@@ -91,14 +92,15 @@ impl Reader<'_> {
     }
 
     /// Whether the value is to be stored; a client may send back the whole row it read.
-    fn takes(&self, place: usize, column: &Column, value: &str) -> Result<bool, Error> {
+    fn takes(&self, place: usize, column: &Column, value: &RawValue) -> Result<bool, Error> {
         let part = self.resource.key.iter().position(|&k| k == place);
         match (part, self.key) {
-            (Some(part), Some(key)) if !key.part_equals(part, value, column) => {
+            (Some(part), Some(key)) if !key.part_equals(part, value.get(), column) => {
                 let message = format!("{} differs from the id in the address", column.name);
                 Err(Error::field(Code::InvalidValue, &column.name, message))
             }
-            (Some(_), Some(_)) => Ok(false),
+            // The same text in another form of JSON, such as 7 for "7", is not the same value.
+            (Some(_), Some(_)) => check(column, value).map(|()| false),
             _ => Ok(column.writable()),
         }
     }
@@ -177,7 +179,7 @@ impl Reader<'_> {
     }
 }
 
-fn check(column: &Column, value: &serde_json::value::RawValue) -> Result<(), Error> {
+fn check(column: &Column, value: &RawValue) -> Result<(), Error> {
     let invalid = |wanted: &str| {
         let message = format!("{} must be {wanted}", column.name);
         Error::field(Code::InvalidValue, &column.name, message)

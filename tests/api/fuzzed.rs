@@ -67,6 +67,21 @@ async fn an_id_that_no_address_can_hold_is_not_taken() {
 }
 
 #[tokio::test]
+async fn an_id_in_the_body_is_of_its_type() {
+    let server = Server::start(ROOMS, &["keys"]).await;
+    server.post("/keys", r#"{"name": "7"}"#).await.expect(201);
+    server
+        .put("/keys/7", None, r#"{"name": "7"}"#)
+        .await
+        .expect(200);
+    let refused = server
+        .put("/keys/7", None, r#"{"name": 7}"#)
+        .await
+        .expect(422);
+    assert_eq!(refused.details()["field"], "name");
+}
+
+#[tokio::test]
 async fn a_composite_id_may_be_encoded_as_one_text() {
     let server = Server::start(ROOMS, &["seats"]).await;
     for id in ["1,a%2Cb", "1%2Ca%252Cb"] {
