@@ -195,6 +195,7 @@ impl Described<'_> {
     fn read(&self) -> Value {
         let not_modified = "The client has this version";
         let row = data(&self.answered());
+        let unmet = failure::response(412, &failure::codes(412), Some(&self.answered()));
         self.operation("read", &format!("One record of {}", self.resource.name))
             .parameters([filter::select(self.resource)])
             .common(&["IfNoneMatch", "IfMatch"])
@@ -203,7 +204,7 @@ impl Described<'_> {
             .success(304, not_modified, &["ETag"], None)
             .failures(&ANY)
             .failures(&[410])
-            .failure(412, &self.failure_name(412))
+            .own_failure(412, unmet)
             .finish()
     }
 

@@ -75,6 +75,7 @@ fn query() -> Map<String, Value> {
         "name": "dry_run",
         "in": "query",
         "description": "Answer what would happen, and write nothing",
+        "allowEmptyValue": true,
         "schema": { "type": "boolean", "default": false },
     });
     let after = json!({
