@@ -57,6 +57,9 @@ if grep -q ERROR "$work/log"; then
     echo "logged by the service:" && grep ERROR "$work/log" | head -20
     status=1
 fi
+# A request that could not be made at all is no pass.
+errors=$(sed -n 's/.* \([0-9]*\) errored.*/\1/p' "$work/report")
+[ -z "$errors" ] || status=1
 tested=$(sed -n 's/^ *Tested: //p' "$work/report")
 failures=$(sed -n 's/.*found \([0-9]*\) unique failures.*/\1/p' "$work/report")
 generated=$(sed -n 's/^ *\([0-9]*\) generated.*/\1/p' "$work/report")

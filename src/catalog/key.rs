@@ -42,8 +42,14 @@ impl Key {
     /// # Errors
     /// `INVALID_ID` where it cannot be a key of this resource.
     pub fn from_segment(segment: &str, resource: &Resource) -> Result<Self, Error> {
+        let composite = resource.key.len() > 1;
+        // A client that encodes the id as one text sends the commas between the parts as %2C, too.
+        let segment = match percent_decode_str(segment).decode_utf8() {
+            Ok(decoded) if composite && !segment.contains(',') => decoded,
+            _ => segment.into(),
+        };
         let raw: Vec<&str> =
-            if resource.key.len() == 1 { vec![segment] } else { segment.split(',').collect() };
+            if composite { segment.split(',').collect() } else { vec![segment.as_ref()] };
         let parts = raw
             .into_iter()
             .map(|part| percent_decode_str(part).decode_utf8().map(Into::into))

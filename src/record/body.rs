@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use serde_json::value::RawValue;
 use uuid::Uuid;
 
 use crate::catalog::key::Key;
@@ -103,6 +104,8 @@ impl Reader<'_> {
                     let name = serde_json::Value::from(name);
                     claimed.push(Claim { part, json: format!("{{{name}:{}}}", value.get()) });
                 }
+                // The same text in another form of JSON, such as 7 for "7", is not the same value.
+                Taken::Same => check(column, &value)?,
                 Taken::Ignored => {}
                 Taken::Contradiction => return Err(contradiction(column)),
             }
@@ -118,7 +121,7 @@ impl Reader<'_> {
             return if column.writable() { Taken::Stored } else { Taken::Ignored };
         };
         match key.part_equals(part, value, column) {
-            Some(true) => Taken::Ignored,
+            Some(true) => Taken::Same,
             Some(false) => Taken::Contradiction,
             None => Taken::Claimed(part),
         }
@@ -138,6 +141,20 @@ impl Reader<'_> {
                 let message = format!("{} is required", column.name);
                 return Err(Error::field(Code::MissingField, &column.name, message));
             }
+        }
+        if self.purpose == Purpose::Create { self.addressable(values) } else { Ok(()) }
+    }
+
+    /// Refuses an id that no address can hold: in a path these stand for something else.
+    fn addressable(&self, values: &[Option<String>]) -> Result<(), Error> {
+        let [place] = self.resource.key.as_slice() else { return Ok(()) };
+        let lost = matches!(values[*place].as_deref(), Some(r#""""# | r#"".""# | r#""..""#));
+        if lost {
+            let name = &self.resource.columns[*place].name;
+            let message = format!(
+                "{name} is the id in the address, so it must not be empty, \".\" or \"..\""
+            );
+            return Err(Error::field(Code::InvalidValue, name, message));
         }
         Ok(())
     }
@@ -190,6 +207,8 @@ impl Reader<'_> {
 enum Taken {
     Stored,
     Ignored,
+    /// It is this part of the key.
+    Same,
     /// It may or may not be this part of the key.
     Claimed(usize),
     Contradiction,
@@ -201,7 +220,7 @@ pub(super) fn contradiction(column: &Column) -> Error {
     Error::field(Code::InvalidValue, &column.name, message)
 }
 
-fn check(column: &Column, value: &serde_json::value::RawValue) -> Result<(), Error> {
+fn check(column: &Column, value: &RawValue) -> Result<(), Error> {
     let invalid = |wanted: &str| {
         let message = format!("{} must be {wanted}", column.name);
         Error::field(Code::InvalidValue, &column.name, message)

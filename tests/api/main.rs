@@ -12,10 +12,10 @@
 mod preconditions;
 mod support;
 
+mod fuzzed;
 mod interleavings;
 mod lists;
 mod openapi;
 mod retention;
-mod stale_and_invalid;
 mod values;
 mod walkthrough;

@@ -94,6 +94,12 @@ impl Operation {
         self
     }
 
+    /// A failure that is this operation's own.
+    pub(super) fn own_failure(mut self, status: u16, response: Value) -> Self {
+        self.responses.insert(status.to_string(), response);
+        self
+    }
+
     pub(super) fn finish(mut self) -> Value {
         self.value["responses"] = Value::Object(self.responses);
         self.value

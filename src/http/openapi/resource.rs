@@ -9,7 +9,7 @@ use crate::catalog::kind::Kind;
 use crate::error::Code;
 use crate::http::openapi::operation::Operation;
 use crate::http::openapi::types::{self, Way};
-use crate::http::openapi::{component, failure, filter, members, schema, shared};
+use crate::http::openapi::{component, failure, filter, members, schema};
 
 /// Failures of every request to a resource.
 const ANY: [u16; 7] = [400, 401, 403, 404, 405, 500, 503];
@@ -104,6 +104,9 @@ impl Described<'_> {
     /// parts that are each percent-encoded.
     fn id(&self) -> Value {
         let mut parts: Vec<_> = self.resource.key_columns().map(part).collect();
+        if let [only] = parts.as_mut_slice() {
+            types::address(only);
+        }
         let names: Vec<_> = self.resource.key_columns().map(|c| format!("`{}`", c.name)).collect();
         let (about, schema) = if parts.len() == 1 {
             (format!("The id: {}", names.concat()), parts.remove(0))
@@ -137,7 +140,6 @@ impl Described<'_> {
             .common(&["After", "And", "Or", "NotAnd", "NotOr", "PreferCount"])
             .common(&REQUEST)
             .success(200, "The page", &["Link", "Content-Range", "Preference-Applied"], Some(rows))
-            .links(200, self.links("/data/0"))
             .failures(&ANY)
             .finish()
     }
@@ -161,6 +163,7 @@ impl Described<'_> {
     fn read(&self) -> Value {
         let not_modified = "The client has this version";
         let row = data(&self.answered());
+        let unmet = failure::response(412, &failure::codes(412), Some(&self.answered()));
         self.operation("read", &format!("One record of {}", self.resource.name))
             .parameters([filter::select(self.resource)])
             .common(&["IfNoneMatch", "IfMatch"])
@@ -169,7 +172,7 @@ impl Described<'_> {
             .success(304, not_modified, &["ETag"], None)
             .failures(&ANY)
             .failures(&[410])
-            .failure(412, &self.failure_name(412))
+            .own_failure(412, unmet)
             .finish()
     }
 
@@ -197,7 +200,7 @@ impl Described<'_> {
                 &["Location", "Content-Location", "ETag", "Preference-Applied"],
                 Some(row),
             )
-            .links(201, self.links("/data"))
+            .links(201, self.links())
             .failures(&ANY)
             .failures(&WRITE)
             .failures(&BODY)
@@ -288,7 +291,7 @@ impl Described<'_> {
     }
 
     /// What can be done with a row in an answer, where one field is the whole id.
-    fn links(&self, row: &str) -> Map<String, Value> {
+    fn links(&self) -> Map<String, Value> {
         let [place] = self.resource.key.as_slice() else {
             return Map::new();
         };
@@ -300,7 +303,7 @@ impl Described<'_> {
         let link = |verb: &str| {
             json!({
                 "operationId": format!("{verb}{}", self.name),
-                "parameters": { "id": format!("$response.body#{row}/{field}") },
+                "parameters": { "id": format!("$response.body#/data/{field}") },
             })
         };
         members(verbs.into_iter().map(|verb| (verb, link(verb))))
@@ -315,14 +318,8 @@ impl Described<'_> {
 /// A part of the id.
 fn part(column: &crate::catalog::Column) -> Value {
     match column.kind {
+        // In a path a number is its digits; there is no text beside it.
         Kind::Integer(size) => types::whole(size),
-        Kind::Text(_) => {
-            let mut schema = shared::plain_text();
-            if let Kind::Text(Some(most)) = column.kind {
-                schema["maxLength"] = json!(most);
-            }
-            schema
-        }
         _ => types::column(column, Way::Write),
     }
 }

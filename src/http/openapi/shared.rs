@@ -2,7 +2,6 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::http::openapi::types::NUL_FREE;
 use crate::http::openapi::{component, members};
 
 /// The headers and parameters of requests.
@@ -61,6 +60,7 @@ fn query() -> Map<String, Value> {
         "name": "dry_run",
         "in": "query",
         "description": "Answer what would happen, and write nothing",
+        "allowEmptyValue": true,
         "schema": { "type": "boolean", "default": false },
     });
     let after = json!({
@@ -192,9 +192,4 @@ fn json_patch() -> Value {
             operation(&["move", "copy"], &["from"]),
         ]},
     })
-}
-
-/// A text without NUL, for what is no column.
-pub(super) fn plain_text() -> Value {
-    json!({ "type": "string", "minLength": 1, "pattern": NUL_FREE })
 }
