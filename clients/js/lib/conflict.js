@@ -20,7 +20,7 @@ export class Conflict {
    * `base` is the row that was read, `changes` what was to be written over it; `next` makes the
    * record that carries the decisions, `merge` asks the server to combine both.
    */
-  constructor({ answer, operation, base, baseVersion, changes, previous, next, merge }) {
+  constructor({ answer, operation, base, baseVersion, versionField, changes, previous, next, merge }) {
     const { details } = answer;
     this.#next = next;
     this.#merge = merge;
@@ -37,7 +37,7 @@ export class Conflict {
     this.yours = frozen({ ...previous?.yours, ...changes });
     this.previous = previous ?? null;
     this.baseAvailable = details.base_available ?? false;
-    const { fields, corrected } = judge(details.fields, base, changes, this.current);
+    const { fields, corrected } = judge(details.fields ?? theirChanges(base, changes, this.current, versionField), base, changes, this.current);
     this.fields = frozen(fields);
     this.mergeable = details.mergeable === true && !corrected && operation === 'save' && this.clashes.length === 0;
     Object.freeze(this);
@@ -94,13 +94,12 @@ export class Conflict {
 
 /**
  * The verdicts as the server gives them, with what it could not judge added: a value that its
- * column cannot take is in no list of the server's, and must not get lost for that. Where the server
- * gives no list at all, it is made from the row that was read.
+ * column cannot take is in no list of the server's, and must not get lost for that.
  */
 function judge(given, base, changes, current) {
-  const fields = given ? given.map((entry) => ({ ...entry })) : theirChanges(base, changes, current);
+  const fields = given.map((entry) => ({ ...entry }));
   const byField = new Map(fields.map((entry) => [entry.field, entry]));
-  let corrected = !given;
+  let corrected = false;
   for (const [field, yours] of Object.entries(changes)) {
     const entry = byField.get(field);
     if (!entry) {
@@ -116,8 +115,9 @@ function judge(given, base, changes, current) {
   return { fields, corrected };
 }
 
-function theirChanges(base, changes, current) {
+/** Where the server gives no list, it is made from the row that was read. */
+function theirChanges(base, changes, current, versionField) {
   return Object.keys(current)
-    .filter((field) => Object.hasOwn(base, field) && !Object.hasOwn(changes, field) && !equal(base[field], current[field]))
+    .filter((field) => field !== versionField && Object.hasOwn(base, field) && !Object.hasOwn(changes, field) && !equal(base[field], current[field]))
     .map((field) => ({ field, verdict: 'theirs', base: base[field], yours: base[field], theirs: current[field] }));
 }

@@ -9,8 +9,8 @@ export class VersionedRecord {
   #original;
   #partial;
   #resolves;
-  /** The write under way, if there is one: writes of one record follow each other. */
-  #tail = Promise.resolve();
+  /** Ends with the last write under way, if there is one: writes of one record follow each other. */
+  #busy = null;
 
   constructor(link, { id, row, version, partial = false, exists = true, data, resolves = null }) {
     this.#link = link;
@@ -135,7 +135,7 @@ export class VersionedRecord {
     let told = null;
     const stop = source.subscribe(this, async ({ deleted, version }) => {
       // A write of our own that is under way is no news once it is answered.
-      await this.#tail;
+      await this.#busy;
       const news = deleted ? this.exists : version > this.version || !this.exists;
       const what = deleted ? 'deleted' : version;
       if (!news || what === told) return;
@@ -149,9 +149,15 @@ export class VersionedRecord {
 
   // --- writing -----------------------------------------------------------------------------------
 
+  /** Begins at once where nothing is under way, so that a save takes what was typed until its call. */
   #inTurn(write) {
-    const turn = this.#tail.then(write);
-    this.#tail = turn.catch(() => {});
+    const turn = this.#busy ? this.#busy.then(write) : write();
+    const ended = turn
+      .then(() => {}, () => {})
+      .then(() => {
+        if (this.#busy === ended) this.#busy = null;
+      });
+    this.#busy = ended;
     return turn;
   }
 
@@ -178,7 +184,7 @@ export class VersionedRecord {
     const answer = await this.#send(method, query, { headers: this.#guard(), body, signal });
     if (!answer.ok) return this.#refused(answer, 'save', changes);
     if (dryRun) return { ok: true };
-    return this.#accepted(answer, sent, answer.headers.get('counterfoil-result') ?? 'saved');
+    return this.#accepted(answer, sent, 'saved');
   }
 
   async #recreate({ signal }) {
@@ -190,7 +196,7 @@ export class VersionedRecord {
 
   #accepted(answer, sent, outcome) {
     this.#adopt(answer.data, answer.version, sent);
-    const result = { ok: true, outcome, record: this };
+    const result = { ok: true, outcome: answer.headers.get('counterfoil-result') ?? outcome, record: this };
     if (answer.body.merged) result.merged = answer.body.merged;
     return result;
   }
@@ -224,6 +230,7 @@ export class VersionedRecord {
       operation,
       changes,
       base: this.#original,
+      versionField: link.versionField,
       baseVersion: this.version,
       previous: this.#resolves,
       next: (resolves, data) =>

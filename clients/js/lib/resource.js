@@ -45,10 +45,7 @@ export class Resource {
     if (id !== undefined) return create(this.#link, id, data, { signal });
     const answer = await this.#link.wire.send('POST', this.path(), { body: copy(data), signal });
     if (!answer.ok) throw answer.error();
-    const at = answer.headers.get('location')?.split('/').at(-1);
-    const created = at === undefined ? this.#idOf(answer.data) : at.split(',').map(decodeURIComponent);
-    const made = Array.isArray(created) && created.length === 1 ? created[0] : created;
-    const record = new VersionedRecord(this.#link, { id: made, row: answer.data, version: answer.version });
+    const record = new VersionedRecord(this.#link, { id: this.#idOf(answer), row: answer.data, version: answer.version });
     return { ok: true, outcome: 'created', record };
   }
 
@@ -71,8 +68,11 @@ export class Resource {
     } while (after);
   }
 
-  #idOf(row) {
-    return idOf(this.#link, row);
+  /** The id of a new record: from the row, else from its address. */
+  #idOf({ data, headers }) {
+    const known = this.#link.keyFields.every((field) => data[field] !== undefined);
+    const address = headers.get('location');
+    return known || !address ? idOf(this.#link, data) : decodeURIComponent(address.split('/').at(-1));
   }
 }
 
