@@ -80,11 +80,7 @@ pub async fn start(database_url: &str, config: Config) -> Result<Service, StartE
         limits: Limits::default(),
     };
     let (db, catalog, refresh) = (app.db.clone(), app.catalog.clone(), app.refresh.clone());
-    let router = http::router(
-        app.clone(),
-        &config.server.cors_origins,
-        config.server.demo,
-    );
+    let router = http::router(app.clone(), &config.server.cors_origins, config.server.demo);
     let watcher = tokio::spawn(watch::run(db, catalog, refresh, Arc::new(config)));
     Ok(Service {
         router,

@@ -76,7 +76,12 @@ fn tag(text: &str) -> String {
     format!("\"{:016x}\"", hasher.finish())
 }
 
-fn answer(headers: &HeaderMap, media_type: &'static str, text: &'static str, tag: &str) -> Response {
+fn answer(
+    headers: &HeaderMap,
+    media_type: &'static str,
+    text: &'static str,
+    tag: &str,
+) -> Response {
     let mut response = if has(headers, tag) {
         StatusCode::NOT_MODIFIED.into_response()
     } else {
@@ -105,9 +110,9 @@ fn answer(headers: &HeaderMap, media_type: &'static str, text: &'static str, tag
 fn has(headers: &HeaderMap, tag: &str) -> bool {
     headers.get_all(IF_NONE_MATCH).iter().any(|line| {
         line.to_str().is_ok_and(|line| {
-            line.split(',').map(str::trim).any(|given| {
-                given == "*" || given.strip_prefix("W/").unwrap_or(given) == tag
-            })
+            line.split(',')
+                .map(str::trim)
+                .any(|given| given == "*" || given.strip_prefix("W/").unwrap_or(given) == tag)
         })
     })
 }

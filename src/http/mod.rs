@@ -49,11 +49,7 @@ impl Default for Limits {
 /// Every route, in one list; the demo's page only where it is wanted.
 pub fn router(app: App, cors_origins: &[String], demo: bool) -> Router {
     use record::{http as records, past};
-    let routes = if demo {
-        assets::demo()
-    } else {
-        Router::new()
-    };
+    let routes = if demo { assets::demo() } else { Router::new() };
     routes
         .route("/healthz", get(health::alive))
         .route("/readyz", get(health::ready))

@@ -17,10 +17,11 @@ export class Conflict {
   #merge;
 
   /**
-   * `base` is the row that was read, `changes` what was to be written over it; `next` makes the
-   * record that carries the decisions, `merge` asks the server to combine both.
+   * `base` is the row that was read, `sent` what was to be written over it, `changes` the same with
+   * what was typed since; `next` makes the record that carries the decisions, `merge` asks the
+   * server to combine both.
    */
-  constructor({ answer, operation, base, baseVersion, versionField, changes, previous, next, merge }) {
+  constructor({ answer, operation, base, baseVersion, versionField, sent, changes, previous, next, merge }) {
     const { details } = answer;
     this.#next = next;
     this.#merge = merge;
@@ -37,7 +38,8 @@ export class Conflict {
     this.yours = frozen({ ...previous?.yours, ...changes });
     this.previous = previous ?? null;
     this.baseAvailable = details.base_available ?? false;
-    const { fields, corrected } = judge(details.fields ?? theirChanges(base, changes, this.current, versionField), base, changes, this.current);
+    const given = details.fields ?? theirChanges(base, changes, this.current, versionField);
+    const { fields, corrected } = judge({ given, base, sent, changes, current: this.current });
     this.fields = frozen(fields);
     this.mergeable = details.mergeable === true && !corrected && operation === 'save' && this.clashes.length === 0;
     Object.freeze(this);
@@ -94,21 +96,25 @@ export class Conflict {
 
 /**
  * The verdicts as the server gives them, with what it could not judge added: a value that its
- * column cannot take is in no list of the server's, and must not get lost for that.
+ * column cannot take, which is in no list of the server's, and what was typed after the write was
+ * sent. Neither must get lost.
  */
-function judge(given, base, changes, current) {
+function judge({ given, base, sent, changes, current }) {
   const fields = given.map((entry) => ({ ...entry }));
   const byField = new Map(fields.map((entry) => [entry.field, entry]));
   let corrected = false;
   for (const [field, yours] of Object.entries(changes)) {
     const entry = byField.get(field);
+    const late = !Object.hasOwn(sent, field) || !equal(yours, sent[field]);
     if (!entry) {
       if (alike(yours, current[field])) continue;
       const verdict = equal(base[field], current[field]) ? 'yours' : 'both';
       fields.push({ field, verdict, base: base[field], yours, theirs: current[field] });
       corrected = true;
-    } else if (entry.verdict === 'theirs' && !alike(yours, entry.yours)) {
-      Object.assign(entry, { verdict: alike(yours, entry.theirs) ? 'same' : 'both', yours });
+    } else if (late || (entry.verdict === 'theirs' && !alike(yours, entry.yours))) {
+      const clash = entry.verdict === 'yours' ? 'yours' : 'both';
+      Object.assign(entry, { verdict: alike(yours, current[field]) ? 'same' : clash, yours });
+      delete entry.merged;
       corrected = true;
     }
   }

@@ -220,15 +220,18 @@ export class VersionedRecord {
     return true;
   }
 
-  #refused(answer, operation, changes) {
+  #refused(answer, operation, sent) {
     const refusals = ['WRITE_CONFLICT', 'RECORD_DELETED', 'PRECONDITION_FAILED'];
     if (!refusals.includes(answer.code)) throw answer.error();
     const link = this.#link;
     const id = this.id;
+    // What was typed while the write was under way belongs to what is to be decided.
+    const typed = { ...Object.fromEntries(Object.keys(sent).map((field) => [field, this.data[field] ?? null])), ...this.changes() };
     const conflict = new Conflict({
       answer,
       operation,
-      changes,
+      sent,
+      changes: operation === 'save' ? typed : sent,
       base: this.#original,
       versionField: link.versionField,
       baseVersion: this.version,

@@ -162,6 +162,20 @@ test('numbers that were typed as text clash no more than numbers', async () => {
   assert.ok(conflict.mergeable);
 });
 
+test('what is typed while a refused save is under way is part of the conflict', async () => {
+  const { minas, toms } = await twoEditors(base, { memo: 'old' });
+  Object.assign(minas.data, { memo: 'theirs', customer: 'Theirs', amount: 7 });
+  await minas.save();
+  Object.assign(toms.data, { due_on: '2027-01-01', customer: 'Theirs', amount: 8, currency: 'USD' });
+  const saving = toms.save();
+  // Typed anew, typed otherwise, typed for the first time, taken back.
+  Object.assign(toms.data, { due_on: '2027-02-02', customer: 'Mine after all', memo: 'typed late', currency: 'EUR' });
+  const { conflict } = await saving;
+  assert.deepEqual([...conflict.clashes].sort(), ['amount', 'customer', 'memo']);
+  const resolved = conflict.resolve({ amount: 'mine', customer: 'mine', memo: 'mine' });
+  assert.deepEqual(resolved.changes(), { customer: 'Mine after all', amount: 8, due_on: '2027-02-02', memo: 'typed late' });
+});
+
 test('both made the same change: no conflict', async () => {
   const { minas, toms } = await twoEditors(base);
   minas.data.amount = 5;
