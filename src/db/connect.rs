@@ -47,7 +47,5 @@ pub async fn connect(options: &PgConnectOptions) -> sqlx::Result<PgConnection> {
 /// # Errors
 /// Those of the database.
 pub async fn server_version(conn: &mut PgConnection) -> sqlx::Result<i32> {
-    sqlx::query_scalar("SELECT current_setting('server_version_num')::int4")
-        .fetch_one(conn)
-        .await
+    sqlx::query_scalar("SELECT current_setting('server_version_num')::int4").fetch_one(conn).await
 }

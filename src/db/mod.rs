@@ -107,10 +107,7 @@ async fn work(options: PgConnectOptions, queue: async_channel::Receiver<Job>) {
                 }
             },
         };
-        let healthy = AssertUnwindSafe(job(Ok(conn)))
-            .catch_unwind()
-            .await
-            .unwrap_or(false);
+        let healthy = AssertUnwindSafe(job(Ok(conn))).catch_unwind().await.unwrap_or(false);
         if !healthy {
             connection = None;
         }

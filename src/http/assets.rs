@@ -29,11 +29,7 @@ macro_rules! demo {
 
 macro_rules! client {
     ($name:literal) => {
-        (
-            concat!("/demo/", $name),
-            SCRIPT,
-            include_str!(concat!("../../clients/js/", $name)),
-        )
+        (concat!("/demo/", $name), SCRIPT, include_str!(concat!("../../clients/js/", $name)))
     };
 }
 
@@ -57,16 +53,13 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
 
 /// The routes of the demo.
 pub(super) fn demo() -> Router<App> {
-    DEMO.iter()
-        .fold(Router::new(), |router, &(path, media_type, text)| {
-            let tag = tag(text);
-            router.route(
-                path,
-                get(move |headers: HeaderMap| async move {
-                    answer(&headers, media_type, text, &tag)
-                }),
-            )
-        })
+    DEMO.iter().fold(Router::new(), |router, &(path, media_type, text)| {
+        let tag = tag(text);
+        router.route(
+            path,
+            get(move |headers: HeaderMap| async move { answer(&headers, media_type, text, &tag) }),
+        )
+    })
 }
 
 /// A tag made from the text: a browser that has this very text is told so.
@@ -96,9 +89,7 @@ fn answer(
         (REFERRER_POLICY, "no-referrer"),
     ];
     for (name, value) in fixed {
-        response
-            .headers_mut()
-            .insert(name, HeaderValue::from_static(value));
+        response.headers_mut().insert(name, HeaderValue::from_static(value));
     }
     if let Ok(tag) = HeaderValue::from_str(tag) {
         response.headers_mut().insert(ETAG, tag);

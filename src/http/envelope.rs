@@ -45,9 +45,7 @@ pub fn data(status: StatusCode, json: &str) -> Response {
 pub fn json_response(status: StatusCode, body: String) -> Response {
     let mut response = Response::new(Body::from(body));
     *response.status_mut() = status;
-    response
-        .headers_mut()
-        .insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
 }
 
@@ -118,10 +116,7 @@ fn render(response: &mut Response, error: &Error, id: &str, problem: bool) {
     };
     // The row is PostgreSQL's text; it is put in as it is, so that its numbers keep their digits.
     let head = head.to_string();
-    let body = format!(
-        "{},\"data\":{data}}}",
-        head.strip_suffix('}').unwrap_or(&head)
-    );
+    let body = format!("{},\"data\":{data}}}", head.strip_suffix('}').unwrap_or(&head));
     *response.body_mut() = Body::from(body);
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));

@@ -40,12 +40,7 @@ pub fn create(
     key: Option<&Key>,
     members: Vec<Member>,
 ) -> Result<Assignments, Error> {
-    Reader {
-        resource,
-        key,
-        purpose: Purpose::Create,
-    }
-    .read(members)
+    Reader { resource, key, purpose: Purpose::Create }.read(members)
 }
 
 /// Reads the body of a whole replacement: writable columns left out return to their default.
@@ -53,12 +48,7 @@ pub fn create(
 /// # Errors
 /// As [`create`].
 pub fn replace(resource: &Resource, key: &Key, members: Vec<Member>) -> Result<Assignments, Error> {
-    Reader {
-        resource,
-        key: Some(key),
-        purpose: Purpose::Replace,
-    }
-    .read(members)
+    Reader { resource, key: Some(key), purpose: Purpose::Replace }.read(members)
 }
 
 /// Reads the body of a partial change. With `merge`, an object for a JSON column is merged into it.
@@ -71,12 +61,7 @@ pub fn patch(
     members: Vec<Member>,
     merge: bool,
 ) -> Result<Assignments, Error> {
-    Reader {
-        resource,
-        key: Some(key),
-        purpose: Purpose::Patch { merge },
-    }
-    .read(members)
+    Reader { resource, key: Some(key), purpose: Purpose::Patch { merge } }.read(members)
 }
 
 struct Reader<'a> {
@@ -89,16 +74,13 @@ impl Reader<'_> {
     fn read(&self, members: Vec<Member>) -> Result<Assignments, Error> {
         let mut values: Vec<Option<String>> = vec![None; self.resource.columns.len()];
         for (name, value) in members {
-            let place = self
-                .resource
-                .columns
-                .iter()
-                .position(|c| c.name == name && !c.hidden);
+            let place = self.resource.columns.iter().position(|c| c.name == name && !c.hidden);
             let Some(place) = place else {
                 let message = format!("{} has no field \"{name}\"", self.resource.name);
                 return Err(Error::field(Code::UnknownField, &name, message));
             };
             let column = &self.resource.columns[place];
+            let value = column.kind.spelled(value);
             if self.takes(place, column, value.get())? {
                 check(column, &value)?;
                 values[place] = Some(value.get().to_owned());
@@ -156,10 +138,7 @@ impl Reader<'_> {
     }
 
     fn assign(&self, values: &[Option<String>]) -> Assignments {
-        let mut assignments = Assignments {
-            json: "{".to_owned(),
-            ..Assignments::default()
-        };
+        let mut assignments = Assignments { json: "{".to_owned(), ..Assignments::default() };
         for (place, column) in self.resource.columns.iter().enumerate() {
             match &values[place] {
                 Some(value) => {
@@ -197,11 +176,7 @@ fn check(column: &Column, value: &serde_json::value::RawValue) -> Result<(), Err
     }
     if json == "null" {
         let refused = column.not_null && !matches!(column.kind, Kind::Json { .. });
-        return if refused {
-            Err(invalid("something other than null"))
-        } else {
-            Ok(())
-        };
+        return if refused { Err(invalid("something other than null")) } else { Ok(()) };
     }
     column.kind.check(value).map_err(|wanted| invalid(&wanted))
 }

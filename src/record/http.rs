@@ -73,12 +73,7 @@ impl Wanted {
                 Ok(Self::Now(Some(query::select(&target.resource, value)?)))
             }
             [(name, value)] if name == "version" => {
-                let version = Tag {
-                    weak: false,
-                    opaque: value,
-                }
-                .read(true)
-                .ok_or_else(|| {
+                let version = Tag { weak: false, opaque: value }.read(true).ok_or_else(|| {
                     Error::field(
                         Code::InvalidQuery,
                         name,
@@ -116,19 +111,12 @@ pub async fn list(State(app): State<App>, target: Target) -> Result<Response, Er
         .db
         .run(move |conn| async move { page::read(conn, &resource, &query, count).await }.boxed());
     let page = page.await.map_err(|fault| failure(&app, &fault))??;
-    let next = page
-        .next
-        .as_deref()
-        .map_or(serde_json::Value::Null, Into::into);
+    let next = page.next.as_deref().map_or(serde_json::Value::Null, Into::into);
     let body = format!("{{\"data\":{},\"page\":{{\"next\":{next}}}}}", page.rows);
     let mut response = envelope::json_response(StatusCode::OK, body);
     let headers = response.headers_mut();
     if let Some(next) = &page.next {
-        set(
-            headers,
-            LINK.as_str(),
-            &format!("<{}>; rel=\"next\"", next_address(&target, next)),
-        );
+        set(headers, LINK.as_str(), &format!("<{}>; rel=\"next\"", next_address(&target, next)));
     }
     if let Some(total) = page.total {
         let range = match page.length {
@@ -165,13 +153,7 @@ pub async fn create(
     let change = json::read_object(&bytes)
         .and_then(|members| body::create(&target.resource, None, members))
         .map(Change::Create);
-    let draft = Draft {
-        key: None,
-        verb: Verb::Create,
-        change,
-        precondition,
-        options,
-    };
+    let draft = Draft { key: None, verb: Verb::Create, change, precondition, options };
     write(&app, &target, draft).await
 }
 
@@ -194,18 +176,7 @@ pub async fn replace(
         let body = members.and_then(|m| body::replace(&target.resource, &key, m));
         (Verb::Replace, body.map(Change::Replace))
     };
-    write(
-        &app,
-        &target,
-        Draft {
-            key: Some(key),
-            verb,
-            change,
-            precondition,
-            options,
-        },
-    )
-    .await
+    write(&app, &target, Draft { key: Some(key), verb, change, precondition, options }).await
 }
 
 /// `PATCH /{resource}/{id}`
@@ -225,18 +196,7 @@ pub async fn patch(
     let bytes = request::body(request, app.limits.body).await?;
     let change = read_patch(&target.resource, &key, &media_type, &bytes);
     let key = Some(key);
-    write(
-        &app,
-        &target,
-        Draft {
-            key,
-            verb: Verb::Patch,
-            change,
-            precondition,
-            options,
-        },
-    )
-    .await
+    write(&app, &target, Draft { key, verb: Verb::Patch, change, precondition, options }).await
 }
 
 fn read_patch(
@@ -259,18 +219,7 @@ pub async fn delete(State(app): State<App>, target: Target) -> Result<Response, 
     let precondition = demanded(&target)?;
     let options = Options::read(&target)?;
     let change = Ok(Change::Delete);
-    write(
-        &app,
-        &target,
-        Draft {
-            key,
-            verb: Verb::Delete,
-            change,
-            precondition,
-            options,
-        },
-    )
-    .await
+    write(&app, &target, Draft { key, verb: Verb::Delete, change, precondition, options }).await
 }
 
 /// `POST /{resource}/{id}/increment`
@@ -285,18 +234,7 @@ pub async fn increment(
     let options = Options::read(&target)?;
     let bytes = request::body(request, app.limits.body).await?;
     let change = read_increment(&target.resource, &bytes).map(Change::Increment);
-    write(
-        &app,
-        &target,
-        Draft {
-            key,
-            verb: Verb::Increment,
-            change,
-            precondition,
-            options,
-        },
-    )
-    .await
+    write(&app, &target, Draft { key, verb: Verb::Increment, change, precondition, options }).await
 }
 
 fn read_increment(resource: &Resource, bytes: &Bytes) -> Result<Increment, Error> {
@@ -305,11 +243,7 @@ fn read_increment(resource: &Resource, bytes: &Bytes) -> Result<Increment, Error
         match name.as_str() {
             "field" => {
                 let read = serde_json::from_str::<String>(value.get()).map_err(|_| {
-                    Error::field(
-                        Code::InvalidValue,
-                        "field",
-                        "field must be the name of a field",
-                    )
+                    Error::field(Code::InvalidValue, "field", "field must be the name of a field")
                 })?;
                 field = Some(read);
             }
@@ -322,11 +256,8 @@ fn read_increment(resource: &Resource, bytes: &Bytes) -> Result<Increment, Error
     }
     let missing = || Error::field(Code::MissingField, "field", "field is required");
     let field = field.ok_or_else(missing)?;
-    let place = resource
-        .columns
-        .iter()
-        .position(|c| c.name == field && !c.hidden)
-        .ok_or_else(|| {
+    let place =
+        resource.columns.iter().position(|c| c.name == field && !c.hidden).ok_or_else(|| {
             Error::field(
                 Code::UnknownField,
                 &field,
@@ -335,25 +266,18 @@ fn read_increment(resource: &Resource, bytes: &Bytes) -> Result<Increment, Error
         })?;
     let column = &resource.columns[place];
     let invalid = |name: &str, message: String| Error::field(Code::InvalidValue, name, message);
-    let counts = matches!(
-        column.kind,
-        Kind::Integer(_) | Kind::Numeric(_) | Kind::Float
-    );
+    let counts = matches!(column.kind, Kind::Integer(_) | Kind::Numeric(_) | Kind::Float);
     if !counts || !column.writable() || resource.key.contains(&place) {
-        return Err(invalid(
-            &field,
-            format!("{field} is not a number that can be raised"),
-        ));
+        return Err(invalid(&field, format!("{field} is not a number that can be raised")));
     }
-    let number = serde_json::value::RawValue::from_string(by.clone())
+    let number = serde_json::value::RawValue::from_string(by)
         .map_err(|_| invalid("by", "by must be a number".to_owned()))?;
+    let number = column.kind.spelled(number);
+    let by = number.get().to_owned();
     if !by.starts_with(|c: char| c == '-' || c.is_ascii_digit()) {
         return Err(invalid("by", "by must be a number".to_owned()));
     }
-    column
-        .kind
-        .check(&number)
-        .map_err(|wanted| invalid("by", format!("by must be {wanted}")))?;
+    column.kind.check(&number).map_err(|wanted| invalid("by", format!("by must be {wanted}")))?;
     Ok(Increment { column: place, by })
 }
 
@@ -416,17 +340,8 @@ impl Options {
 }
 
 async fn write(app: &App, target: &Target, draft: Draft) -> Result<Response, Error> {
-    let Draft {
-        key,
-        verb,
-        change,
-        precondition,
-        options,
-    } = draft;
-    let Options {
-        dry_run,
-        on_conflict,
-    } = options;
+    let Draft { key, verb, change, precondition, options } = draft;
+    let Options { dry_run, on_conflict } = options;
     let resource = target.resource.clone();
     let actor = target.actor();
     let write = Write {
@@ -439,14 +354,9 @@ async fn write(app: &App, target: &Target, draft: Draft) -> Result<Response, Err
         actor,
         dry_run,
     };
-    let outcome = app
-        .db
-        .run(move |conn| async move { store::write(conn, &write).await }.boxed())
-        .await;
-    let outcome = outcome.map_err(|fault| match fault {
-        Fault::Disconnected => unknown_outcome(),
-        fault => failure(app, &fault),
-    })?;
+    let outcome =
+        app.db.run(move |conn| async move { store::write(conn, &write).await }.boxed()).await;
+    let outcome = outcome.map_err(|fault| failure(app, &fault))?;
     answer(target, key.as_ref(), verb, outcome)
 }
 
@@ -462,20 +372,12 @@ fn answer(
         Outcome::Applied(row) => Ok(written(target, StatusCode::OK, &row, key)),
         Outcome::Created(row, key) => {
             let mut response = written(target, StatusCode::CREATED, &row, Some(&key));
-            set(
-                response.headers_mut(),
-                LOCATION.as_str(),
-                &address(resource, &key),
-            );
+            set(response.headers_mut(), LOCATION.as_str(), &address(resource, &key));
             Ok(response)
         }
         Outcome::AlreadyApplied(row) => {
             let mut response = written(target, StatusCode::OK, &row, key);
-            set(
-                response.headers_mut(),
-                "counterfoil-result",
-                "already-applied",
-            );
+            set(response.headers_mut(), "counterfoil-result", "already-applied");
             Ok(response)
         }
         Outcome::Deleted => Ok(StatusCode::NO_CONTENT.into_response()),
@@ -486,11 +388,7 @@ fn answer(
         Outcome::Missing => {
             let error = conflict::missing(resource);
             let creates = verb == Verb::Replace;
-            Err(if creates {
-                error.detail("hint", "If-None-Match: * creates")
-            } else {
-                error
-            })
+            Err(if creates { error.detail("hint", "If-None-Match: * creates") } else { error })
         }
         Outcome::Refused(error) => Err(error),
     }
@@ -525,11 +423,7 @@ fn written(target: &Target, status: StatusCode, row: &Row, key: Option<&Key>) ->
     if minimal {
         set(headers, "preference-applied", "return=minimal");
     } else if let Some(key) = key {
-        set(
-            headers,
-            CONTENT_LOCATION.as_str(),
-            &address(&target.resource, key),
-        );
+        set(headers, CONTENT_LOCATION.as_str(), &address(&target.resource, key));
     }
     response
 }
@@ -548,13 +442,6 @@ fn set(headers: &mut HeaderMap, name: &'static str, value: &str) {
     }
 }
 
-/// The connection broke while a write was under way: only the database knows what became of it.
-fn unknown_outcome() -> Error {
-    let message = "The connection to the database was lost while the write was under way. \
-        Read the record to see whether it was applied";
-    Error::new(Code::OutcomeUnknown, message)
-}
-
 /// From what the database could not do to the answer.
 pub fn failure(app: &App, fault: &Fault) -> Error {
     match fault {
@@ -562,34 +449,34 @@ pub fn failure(app: &App, fault: &Fault) -> Error {
             Error::new(Code::InvalidId, "The id cannot be one of this resource's")
         }
         Fault::Forbidden => Error::new(Code::NotAllowed, "The service may not read this resource"),
-        Fault::LockTimeout => Error::new(
-            Code::LockTimeout,
-            "Somebody else holds the record locked; nothing was done",
-        ),
-        Fault::StatementTimeout | Fault::Retry | Fault::Overloaded => Error::new(
-            Code::Overloaded,
-            "The service could not do it in time; nothing was done",
-        ),
+        Fault::LockTimeout => {
+            Error::new(Code::LockTimeout, "Somebody else holds the record locked; nothing was done")
+        }
+        Fault::StatementTimeout | Fault::Retry | Fault::Overloaded => {
+            Error::new(Code::Overloaded, "The service could not do it in time; nothing was done")
+        }
         Fault::StorageFull => Error::new(Code::StorageFull, "The database has no space left"),
-        Fault::Unavailable | Fault::Disconnected => {
-            Error::new(Code::DatabaseUnavailable, "The database cannot be reached")
+        Fault::Unavailable | Fault::Disconnected => Error::new(
+            Code::DatabaseUnavailable,
+            "The database cannot be reached; nothing was done",
+        ),
+        Fault::OutcomeUnknown => {
+            let message = "The connection to the database was lost while the write was under way. \
+                Read the record to see whether it was applied";
+            Error::new(Code::OutcomeUnknown, message)
         }
         Fault::Drifted | Fault::Mismatch => {
             // The table was changed under us: look again, and let the client come back.
             app.refresh.notify_one();
-            Error::new(
-                Code::Overloaded,
-                "The table is being changed; try again in a moment",
-            )
+            Error::new(Code::Overloaded, "The table is being changed; try again in a moment")
         }
         Fault::Taken(_)
         | Fault::Reference(_)
         | Fault::Null(_)
         | Fault::Panicked
         | Fault::Unexpected(_)
-        | Fault::Refused(_) => Error::new(
-            Code::Internal,
-            "The service failed; the request id finds it in the log",
-        ),
+        | Fault::Refused(_) => {
+            Error::new(Code::Internal, "The service failed; the request id finds it in the log")
+        }
     }
 }

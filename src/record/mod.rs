@@ -12,6 +12,7 @@ pub mod patch;
 pub mod query;
 pub mod reconcile;
 pub mod refusal;
+pub mod retention;
 pub mod statement;
 pub mod store;
 

@@ -46,21 +46,14 @@ pub async fn history(State(app): State<App>, target: Target) -> Result<Response,
     }
     let more = entries.len() > most;
     entries.truncate(most);
-    let next = entries
-        .last()
-        .filter(|_| more)
-        .map(|entry: &Entry| entry.version.to_string());
+    let next = entries.last().filter(|_| more).map(|entry: &Entry| entry.version.to_string());
     let body = json!({ "data": entries, "page": { "next": next } });
     Ok(envelope::json_response(StatusCode::OK, body.to_string()))
 }
 
 fn cursor(value: &str) -> Result<Version, Error> {
     value.parse().map(Version).map_err(|_| {
-        Error::field(
-            Code::InvalidCursor,
-            "after",
-            "after is not a cursor of this history",
-        )
+        Error::field(Code::InvalidCursor, "after", "after is not a cursor of this history")
     })
 }
 
@@ -89,9 +82,8 @@ pub async fn preview(
         actor: target.actor(),
         dry_run: true,
     };
-    let compared = app
-        .db
-        .run(move |conn| async move { store::compare(conn, &write).await }.boxed());
+    let compared =
+        app.db.run(move |conn| async move { store::compare(conn, &write).await }.boxed());
     match compared.await.map_err(|fault| failure(&app, &fault))? {
         Outcome::Conflict(conflict) => Ok(answer(&target.resource, base, &conflict)),
         Outcome::Gone(gone) => Err(conflict::gone(gone)),
@@ -124,14 +116,8 @@ fn read_preview(bytes: &[u8]) -> Result<(Version, Box<RawValue>), Error> {
 }
 
 fn answer(resource: &Resource, base: Version, conflict: &Conflict) -> Response {
-    let verdicts = conflict
-        .sides
-        .as_ref()
-        .map(|sides| sides.verdicts(resource));
-    let merged = conflict
-        .sides
-        .as_ref()
-        .and_then(|sides| sides.merge(resource, Resolve::Fail));
+    let verdicts = conflict.sides.as_ref().map(|sides| sides.verdicts(resource));
+    let merged = conflict.sides.as_ref().and_then(|sides| sides.merge(resource, Resolve::Fail));
     let version = conflict.current.as_ref().map(|row| row.version.0);
     let body = json!({
         "mergeable": merged.is_some(),

@@ -75,14 +75,8 @@ pub struct Order {
 /// # Errors
 /// `INVALID_QUERY` with the name of what does not exist or cannot be read.
 pub fn read(resource: &Resource, parameters: &[(String, String)]) -> Result<Query, Error> {
-    let mut query = Query {
-        limit: DEFAULT_LIMIT,
-        ..Query::default()
-    };
-    let mut reader = Reader {
-        resource,
-        conditions: 0,
-    };
+    let mut query = Query { limit: DEFAULT_LIMIT, ..Query::default() };
+    let mut reader = Reader { resource, conditions: 0 };
     let mut seen = std::collections::HashSet::new();
     for (name, value) in parameters {
         let once = matches!(name.as_str(), "select" | "order" | "limit" | "after");
@@ -90,10 +84,7 @@ pub fn read(resource: &Resource, parameters: &[(String, String)]) -> Result<Quer
             return Err(invalid(name, format!("{name} stands twice in the query")));
         }
         if value.contains('\0') {
-            return Err(invalid(
-                name,
-                format!("{name} must be free of the character NUL"),
-            ));
+            return Err(invalid(name, format!("{name} must be free of the character NUL")));
         }
         match name.as_str() {
             "select" => query.select = Some(select(resource, value)?),
@@ -157,11 +148,7 @@ fn order(resource: &Resource, value: &str) -> Result<Vec<Order>, Error> {
         let descending = descending.unwrap_or(false);
         let nulls_first = nulls_first.unwrap_or(descending);
         if terms.iter().all(|t| t.column != column) {
-            terms.push(Order {
-                column,
-                descending,
-                nulls_first,
-            });
+            terms.push(Order { column, descending, nulls_first });
         }
     }
     Ok(terms)
@@ -174,10 +161,7 @@ fn order(resource: &Resource, value: &str) -> Result<Vec<Order>, Error> {
 pub fn limit(value: &str) -> Result<usize, Error> {
     match value.parse::<usize>() {
         Ok(limit) if (1..=MOST_ROWS).contains(&limit) => Ok(limit),
-        _ => Err(invalid(
-            "limit",
-            format!("limit must be a whole number from 1 to {MOST_ROWS}"),
-        )),
+        _ => Err(invalid("limit", format!("limit must be a whole number from 1 to {MOST_ROWS}"))),
     }
 }
 
@@ -199,43 +183,25 @@ impl Reader<'_> {
             let test = test(&self.resource.columns[place], rest)?;
             return Ok(Filter::Not(Box::new(Filter::Compare(place, test))));
         }
-        Ok(Filter::Compare(
-            place,
-            test(&self.resource.columns[place], value)?,
-        ))
+        Ok(Filter::Compare(place, test(&self.resource.columns[place], value)?))
     }
 
     /// `or` `(a.eq.1,not.and(b.gt.2,c.is.null))`.
     fn tree(&mut self, operator: &str, value: &str, nesting: usize) -> Result<Filter, Error> {
         let broken = || invalid(operator, format!("{operator} wants a list in parentheses"));
         if nesting == 0 {
-            return Err(invalid(
-                operator,
-                "The query is nested too deeply".to_owned(),
-            ));
+            return Err(invalid(operator, "The query is nested too deeply".to_owned()));
         }
-        let inner = value
-            .strip_prefix('(')
-            .and_then(|v| v.strip_suffix(')'))
-            .ok_or_else(broken)?;
+        let inner = value.strip_prefix('(').and_then(|v| v.strip_suffix(')')).ok_or_else(broken)?;
         let parts = split_outside(inner).ok_or_else(broken)?;
         let mut filters = Vec::with_capacity(parts.len());
         for part in parts {
             filters.push(self.branch(part, nesting)?);
         }
-        let (negated, operator) = operator
-            .strip_prefix("not.")
-            .map_or((false, operator), |rest| (true, rest));
-        let tree = if operator == "or" {
-            Filter::Or(filters)
-        } else {
-            Filter::And(filters)
-        };
-        Ok(if negated {
-            Filter::Not(Box::new(tree))
-        } else {
-            tree
-        })
+        let (negated, operator) =
+            operator.strip_prefix("not.").map_or((false, operator), |rest| (true, rest));
+        let tree = if operator == "or" { Filter::Or(filters) } else { Filter::And(filters) };
+        Ok(if negated { Filter::Not(Box::new(tree)) } else { tree })
     }
 
     fn branch(&mut self, part: &str, nesting: usize) -> Result<Filter, Error> {
@@ -299,10 +265,7 @@ const OPERATORS: [(&str, &str); 15] = [
 
 fn test(column: &Column, value: &str) -> Result<Test, Error> {
     let (operator, operand) = value.split_once('.').ok_or_else(|| {
-        let message = format!(
-            "{} wants an operator and a value, such as eq.1",
-            column.name
-        );
+        let message = format!("{} wants an operator and a value, such as eq.1", column.name);
         invalid(&column.name, message)
     })?;
     let name = &column.name;
@@ -317,13 +280,8 @@ fn test(column: &Column, value: &str) -> Result<Test, Error> {
         Some((word, rest)) => (word, rest.strip_suffix(')')),
         None => (operator, None),
     };
-    let search = |function| {
-        Ok(Test::FullText(
-            function,
-            language.map(str::to_owned),
-            operand.to_owned(),
-        ))
-    };
+    let search =
+        |function| Ok(Test::FullText(function, language.map(str::to_owned), operand.to_owned()));
     match word {
         "like" => Ok(Test::Pattern("LIKE", operand.replace('*', "%"))),
         "ilike" => Ok(Test::Pattern("ILIKE", operand.replace('*', "%"))),
@@ -347,25 +305,16 @@ fn test(column: &Column, value: &str) -> Result<Test, Error> {
             "true" if column.kind == Kind::Bool => Ok(Test::Is("TRUE")),
             "false" if column.kind == Kind::Bool => Ok(Test::Is("FALSE")),
             "unknown" if column.kind == Kind::Bool => Ok(Test::Is("UNKNOWN")),
-            _ => Err(invalid(
-                name,
-                format!("{name} cannot be compared by is.{operand}"),
-            )),
+            _ => Err(invalid(name, format!("{name} cannot be compared by is.{operand}"))),
         },
-        _ => Err(invalid(
-            name,
-            format!("{name}: there is no operator \"{operator}\""),
-        )),
+        _ => Err(invalid(name, format!("{name}: there is no operator \"{operator}\""))),
     }
 }
 
 /// What the short rules of a type can tell ahead of PostgreSQL.
 fn operand_is_valid(column: &Column, operator: &str, operand: &str) -> Result<(), Error> {
     let name = &column.name;
-    let ordered = matches!(
-        operator,
-        "=" | "<>" | "<" | "<=" | ">" | ">=" | "IS DISTINCT FROM"
-    );
+    let ordered = matches!(operator, "=" | "<>" | "<" | "<=" | ">" | ">=" | "IS DISTINCT FROM");
     match &column.kind {
         Kind::Json { binary: false } => Err(invalid(name, format!("{name} cannot be compared"))),
         Kind::Integer(_) | Kind::Uuid | Kind::Enum(_) | Kind::Date if ordered => {
@@ -438,10 +387,7 @@ mod tests {
     #[test]
     fn lists_of_values_are_read_with_their_quotes() {
         assert_eq!(in_list("(a,b)"), Some(vec!["a".to_owned(), "b".to_owned()]));
-        assert_eq!(
-            in_list(r#"("a,b","c\"d",e)"#).unwrap(),
-            ["a,b", "c\"d", "e"]
-        );
+        assert_eq!(in_list(r#"("a,b","c\"d",e)"#).unwrap(), ["a,b", "c\"d", "e"]);
         assert_eq!(in_list("()"), Some(vec![]));
         assert_eq!(in_list("a,b"), None);
         assert_eq!(in_list("(\"a)"), None);

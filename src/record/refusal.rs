@@ -23,13 +23,21 @@ pub(super) async fn explain(
     match fault {
         Fault::Taken(constraint) => taken(conn, write, body, &constraint).await,
         Fault::Reference(constraint) => reference(conn, write, &constraint).await,
+        Fault::Null(constraint) if constraint.column.is_empty() => {
+            // A domain inside an array or a composite.
+            invalid_value(conn, write, body).await
+        }
         Fault::Null(constraint) => Ok(null(body, &write.resource, &constraint)),
         Fault::Check(constraint) => check(conn, write, body, &constraint).await,
         Fault::Value => invalid_value(conn, write, body).await,
-        Fault::Forbidden => Ok(Error::new(
-            Code::NotAllowed,
-            "The service may not write this record",
-        )),
+        Fault::Forbidden => {
+            Ok(Error::new(Code::NotAllowed, "The service may not write this record"))
+        }
+        // A text that is to name something, and names nothing: `regclass`.
+        Fault::Drifted | Fault::Mismatch => match invalid_field(conn, write, body).await? {
+            Some(field) => Ok(unfit(&write.resource, &field)),
+            None => Err(fault),
+        },
         other => Err(other),
     }
 }
@@ -55,12 +63,7 @@ async fn taken(
         Some(body) if !columns.is_empty() => winner(conn, write, body, &columns).await?,
         _ => None,
     };
-    Ok(already_exists(
-        &write.resource,
-        &columns,
-        winner,
-        &constraint.name,
-    ))
+    Ok(already_exists(&write.resource, &columns, winner, &constraint.name))
 }
 
 /// Whether the key that a new record's body names is taken, as the answer that says so.
@@ -69,19 +72,11 @@ pub(super) async fn taken_key(
     write: &Write,
     body: &Assignments,
 ) -> Result<Option<Error>, Fault> {
-    let named = write
-        .resource
-        .key
-        .iter()
-        .all(|place| body.set.contains(place));
+    let named = write.resource.key.iter().all(|place| body.set.contains(place));
     if !named {
         return Ok(None);
     }
-    let columns: Vec<_> = write
-        .resource
-        .key_columns()
-        .map(|c| c.name.clone())
-        .collect();
+    let columns: Vec<_> = write.resource.key_columns().map(|c| c.name.clone()).collect();
     let winner = winner(conn, write, body, &columns).await?;
     Ok(winner.map(|winner| already_exists(&write.resource, &columns, Some(winner), "")))
 }
@@ -92,28 +87,16 @@ fn already_exists(
     winner: Option<Row>,
     constraint: &str,
 ) -> Error {
-    let visible: Vec<&str> = columns
-        .iter()
-        .map(String::as_str)
-        .filter(|name| resource.column(name).is_some())
-        .collect();
+    let visible: Vec<&str> =
+        columns.iter().map(String::as_str).filter(|name| resource.column(name).is_some()).collect();
     let message = if visible.is_empty() {
-        format!(
-            "Another record of {} stands against this one",
-            resource.name
-        )
+        format!("Another record of {} stands against this one", resource.name)
     } else {
-        format!(
-            "Another record of {} has this {}",
-            resource.name,
-            visible.join(", ")
-        )
+        format!("Another record of {} has this {}", resource.name, visible.join(", "))
     };
     let mut error = Error::new(Code::AlreadyExists, message).detail("kind", "create_create");
     if let Some(first) = visible.first() {
-        error = error
-            .detail("field", *first)
-            .detail("fields", visible.clone());
+        error = error.detail("field", *first).detail("fields", visible.clone());
     }
     if !constraint.is_empty() {
         error = error.detail("constraint", constraint);
@@ -143,11 +126,7 @@ async fn index_columns(
     .bind(&constraint.schema)
     .fetch_one(conn)
     .await?;
-    Ok(columns
-        .unwrap_or_default()
-        .into_iter()
-        .collect::<Option<_>>()
-        .unwrap_or_default())
+    Ok(columns.unwrap_or_default().into_iter().collect::<Option<_>>().unwrap_or_default())
 }
 
 /// The record that has the values already.
@@ -185,15 +164,8 @@ async fn winner(
     for part in key.map(|key| key.parts.as_slice()).unwrap_or_default() {
         query = query.bind(part);
     }
-    let found = query
-        .bind(&body.json)
-        .persistent(false)
-        .fetch_optional(conn)
-        .await?;
-    Ok(found.map(|(version, json)| Row {
-        version: Version(version),
-        json,
-    }))
+    let found = query.bind(&body.json).persistent(false).fetch_optional(conn).await?;
+    Ok(found.map(|(version, json)| Row { version: Version(version), json }))
 }
 
 async fn reference(
@@ -201,11 +173,8 @@ async fn reference(
     write: &Write,
     constraint: &Constraint,
 ) -> Result<Error, Fault> {
-    let own_table = format!(
-        "{}.{}",
-        quote_identifier(&constraint.schema),
-        quote_identifier(&constraint.table)
-    );
+    let own_table =
+        format!("{}.{}", quote_identifier(&constraint.schema), quote_identifier(&constraint.table));
     if write.verb == Verb::Delete || own_table != write.resource.table {
         let message = format!("Other records refer to this one ({})", constraint.table);
         return Ok(Error::new(Code::Referenced, message)
@@ -214,25 +183,17 @@ async fn reference(
     }
     let fields = constraint_columns(conn, constraint).await?;
     let message = format!("{} refers to a record that is not there", fields.join(", "));
-    Ok(
-        with_fields(Error::new(Code::ReferenceNotFound, message), &fields)
-            .detail("constraint", constraint.name.as_str()),
-    )
+    Ok(with_fields(Error::new(Code::ReferenceNotFound, message), &fields)
+        .detail("constraint", constraint.name.as_str()))
 }
 
 fn null(body: Option<&Assignments>, resource: &Resource, constraint: &Constraint) -> Error {
     let given = body.is_some_and(|body| {
-        body.set
-            .iter()
-            .any(|&place| resource.columns[place].name == constraint.column)
+        body.set.iter().any(|&place| resource.columns[place].name == constraint.column)
     });
     let name = &constraint.column;
     if given {
-        Error::field(
-            Code::InvalidValue,
-            name,
-            format!("{name} must be something other than null"),
-        )
+        Error::field(Code::InvalidValue, name, format!("{name} must be something other than null"))
     } else {
         Error::field(Code::MissingField, name, format!("{name} is required"))
     }
@@ -249,10 +210,7 @@ async fn check(
         fields.extend(invalid_field(conn, write, body).await?);
     }
     let message = match (fields.as_slice(), constraint.name.as_str()) {
-        ([], "") => format!(
-            "A rule of {} does not allow this record",
-            write.resource.name
-        ),
+        ([], "") => format!("A rule of {} does not allow this record", write.resource.name),
         ([], name) => format!("The rule {name} does not allow this record"),
         (fields, "") => format!("A rule does not allow this {}", fields.join(", ")),
         (fields, name) => format!("The rule {name} does not allow this {}", fields.join(", ")),
@@ -267,9 +225,7 @@ async fn check(
 fn with_fields(error: Error, fields: &[String]) -> Error {
     match fields {
         [] => error,
-        [first, ..] => error
-            .detail("field", first.as_str())
-            .detail("fields", fields.to_vec()),
+        [first, ..] => error.detail("field", first.as_str()).detail("fields", fields.to_vec()),
     }
 }
 
@@ -299,28 +255,25 @@ async fn invalid_value(
     body: Option<&Assignments>,
 ) -> Result<Error, Fault> {
     if let Some(field) = invalid_field(conn, write, body).await? {
-        let column = write.resource.columns.iter().find(|c| c.name == field);
-        let wanted = column.map_or("its type", |c| c.sql_type.as_str());
-        let message = format!("{field} holds a value that {wanted} cannot take");
-        return Ok(Error::field(Code::InvalidValue, &field, message));
+        return Ok(unfit(&write.resource, &field));
     }
     if let Some(key) = &write.key
         && !key_is_valid(conn, &write.resource, &key.parts).await?
     {
-        return Ok(Error::new(
-            Code::InvalidId,
-            "The id cannot be one of this resource's",
-        ));
+        return Ok(Error::new(Code::InvalidId, "The id cannot be one of this resource's"));
     }
     if let Ok(crate::record::Change::Increment(increment)) = &write.change {
         let name = &write.resource.columns[increment.column].name;
         let message = format!("{name} cannot be raised so far");
         return Ok(Error::field(Code::InvalidValue, name, message));
     }
-    Ok(Error::new(
-        Code::InvalidValue,
-        "A value computed from the record cannot be stored",
-    ))
+    Ok(Error::new(Code::InvalidValue, "A value computed from the record cannot be stored"))
+}
+
+fn unfit(resource: &Resource, field: &str) -> Error {
+    let wanted = resource.column(field).map_or("its type", |c| c.sql_type.as_str());
+    let message = format!("{field} holds a value that {wanted} cannot take");
+    Error::field(Code::InvalidValue, field, message)
 }
 
 /// The first column of the body whose value its type refuses, as PostgreSQL judges it.
@@ -330,13 +283,11 @@ async fn invalid_field(
     body: Option<&Assignments>,
 ) -> Result<Option<String>, Fault> {
     let Some(body) = body else { return Ok(None) };
-    Ok(
-        sqlx::query_scalar("SELECT counterfoil.invalid_field($1::regclass, $2::json)")
-            .bind(&write.resource.table)
-            .bind(&body.json)
-            .fetch_one(conn)
-            .await?,
-    )
+    Ok(sqlx::query_scalar("SELECT counterfoil.invalid_field($1::regclass, $2::json)")
+        .bind(&write.resource.table)
+        .bind(&body.json)
+        .fetch_one(conn)
+        .await?)
 }
 
 /// Whether the parts of a key are values of their columns' types.
@@ -350,9 +301,7 @@ pub(super) async fn key_is_valid(
 ) -> Result<bool, Fault> {
     for (part, column) in parts.iter().zip(resource.key_columns()) {
         let text = format!("SELECT $1::{} IS NULL", column.cast_type);
-        let cast = sqlx::query(AssertSqlSafe(text))
-            .bind(part)
-            .persistent(false);
+        let cast = sqlx::query(AssertSqlSafe(text)).bind(part).persistent(false);
         match cast.execute(&mut *conn).await.map_err(Fault::from) {
             Ok(_) => {}
             Err(Fault::Value | Fault::Check(_)) => return Ok(false),

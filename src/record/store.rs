@@ -65,10 +65,7 @@ async fn attempt(conn: &mut PgConnection, write: &Write) -> Result<Option<Outcom
             let text = statement::text(&write.resource, &shape);
             let query = conditional(&text, write, key).bind(&increment.by);
             let result = execute(conn, write.dry_run, query).await;
-            settle(conn, write, None, result, |row| {
-                Ok(Outcome::Applied(row_of(&row)?))
-            })
-            .await
+            settle(conn, write, None, result, |row| Ok(Outcome::Applied(row_of(&row)?))).await
         }
         (Change::Delete, Some(key)) => {
             let text = statement::text(&write.resource, &Shape::Delete);
@@ -91,10 +88,8 @@ pub(super) async fn update(
         query = query.bind(&body.json);
     }
     let result = execute(conn, write.dry_run, query).await;
-    let outcome = settle(conn, write, Some(body), result, |row| {
-        Ok(Outcome::Applied(row_of(&row)?))
-    })
-    .await?;
+    let outcome =
+        settle(conn, write, Some(body), result, |row| Ok(Outcome::Applied(row_of(&row)?))).await?;
     match outcome {
         Some(Outcome::Conflict(conflict)) => merging::write(conn, write, key, body, conflict).await,
         outcome => Ok(outcome),
@@ -109,14 +104,10 @@ async fn create(
     body: &Assignments,
 ) -> Result<Option<Outcome>, Fault> {
     if write.precondition.if_match.is_some() {
-        return create_against_if_match(conn, write, key, body)
-            .await
-            .map(Some);
+        return create_against_if_match(conn, write, key, body).await.map(Some);
     }
     let text = statement::text(&write.resource, &Shape::Insert(body.set.clone()));
-    let query = sqlx::query(AssertSqlSafe(text))
-        .bind(&body.json)
-        .bind(&write.actor);
+    let query = sqlx::query(AssertSqlSafe(text)).bind(&body.json).bind(&write.actor);
     match execute(conn, write.dry_run, query).await {
         Ok(Some(row)) => {
             let parts: Vec<String> = row.try_get(2)?;
@@ -142,9 +133,7 @@ async fn create_against_if_match(
 ) -> Result<Outcome, Fault> {
     if key.is_some() {
         // Addressed by PUT: judged like every other write to that address.
-        return Ok(explain(conn, write, None)
-            .await?
-            .unwrap_or(Outcome::Missing));
+        return Ok(explain(conn, write, None).await?.unwrap_or(Outcome::Missing));
     }
     if let Some(error) = refusal::taken_key(conn, write, body).await? {
         return Ok(Outcome::Refused(error));
@@ -193,14 +182,13 @@ pub(super) async fn execute(
     query: Query<'_, Postgres, PgArguments>,
 ) -> Result<Option<PgRow>, Fault> {
     if !dry_run {
-        return Ok(query.fetch_optional(conn).await?);
+        // The one statement that writes; all others of a request only read.
+        return query.fetch_optional(conn).await.map_err(|error| Fault::from(error).of_a_write());
     }
     sqlx::raw_sql("BEGIN").execute(&mut *conn).await?;
     let mut result = query.fetch_optional(&mut *conn).await;
     if result.is_ok() {
-        let checked = sqlx::raw_sql("SET CONSTRAINTS ALL IMMEDIATE")
-            .execute(&mut *conn)
-            .await;
+        let checked = sqlx::raw_sql("SET CONSTRAINTS ALL IMMEDIATE").execute(&mut *conn).await;
         result = checked.and(result);
     }
     sqlx::raw_sql("ROLLBACK").execute(&mut *conn).await?;
@@ -217,7 +205,13 @@ async fn settle(
 ) -> Result<Option<Outcome>, Fault> {
     match result {
         Ok(Some(row)) => applied(row).map(Some),
-        Ok(None) => explain(conn, write, body).await,
+        Ok(None) => match explain(conn, write, body).await {
+            // What cannot even be compared with the row is not what the row holds already.
+            Err(Fault::Value | Fault::Check(_) | Fault::Null(_)) if body.is_some() => {
+                explain(conn, write, None).await
+            }
+            explained => explained,
+        },
         Err(fault) => {
             let error = refusal::explain(conn, write, body, fault).await?;
             if error.code() == Code::InvalidId {
@@ -238,21 +232,12 @@ pub(super) async fn explain(
     write: &Write,
     body: Option<&Assignments>,
 ) -> Result<Option<Outcome>, Fault> {
-    let Current {
-        row,
-        nothing_new,
-        newest,
-        told,
-    } = current(conn, write, body).await?;
+    let Current { row, nothing_new, newest, told } = current(conn, write, body).await?;
     let Some(row) = row else {
         // Where a record is to come to be, its absence stands against nothing.
         let creates = write.verb == Verb::Create && write.precondition.if_match.is_none();
         let yours = write.precondition.newest_named();
-        return Ok(if creates {
-            None
-        } else {
-            Some(absent(newest, yours))
-        });
+        return Ok(if creates { None } else { Some(absent(newest, yours)) });
     };
     Ok(match write.precondition.standing(row.version) {
         Standing::Holds => None,
@@ -265,17 +250,9 @@ pub(super) async fn explain(
 /// What became of a write to a row that is not there.
 fn absent(newest: Option<Newest>, yours: Option<Version>) -> Outcome {
     match newest {
-        Some(Newest {
-            version,
-            deleted: true,
-            by,
-            last,
-        }) => Outcome::Gone(Gone {
-            version,
-            by,
-            last,
-            yours,
-        }),
+        Some(Newest { version, deleted: true, by, last }) => {
+            Outcome::Gone(Gone { version, by, last, yours })
+        }
         _ => Outcome::Missing,
     }
 }
@@ -284,14 +261,8 @@ fn conflicting(write: &Write, row: Row, newest: Option<Newest>, told: &Told) -> 
     let deletes = write.verb == Verb::Delete;
     Conflict {
         yours: write.precondition.newest_named(),
-        by: newest
-            .filter(|newest| newest.version == row.version)
-            .map(|newest| newest.by),
-        kind: if deletes {
-            "delete_update"
-        } else {
-            "update_update"
-        },
+        by: newest.filter(|newest| newest.version == row.version).map(|newest| newest.by),
+        kind: if deletes { "delete_update" } else { "update_update" },
         sides: Sides::new(told, &row.json),
         current: Some(row),
     }
@@ -317,12 +288,7 @@ pub async fn compare(conn: &mut PgConnection, write: &Write) -> Result<Outcome, 
     let Some(row) = found.row else {
         return Ok(absent(found.newest, yours));
     };
-    Ok(Outcome::Conflict(conflicting(
-        write,
-        row,
-        found.newest,
-        &found.told,
-    )))
+    Ok(Outcome::Conflict(conflicting(write, row, found.newest, &found.told)))
 }
 
 /// A row as it stands, with its newest change.
@@ -348,12 +314,7 @@ pub(super) async fn current(
     body: Option<&Assignments>,
 ) -> Result<Current, Fault> {
     let Some(key) = &write.key else {
-        return Ok(Current {
-            row: None,
-            nothing_new: false,
-            newest: None,
-            told: Told::default(),
-        });
+        return Ok(Current { row: None, nothing_new: false, newest: None, told: Told::default() });
     };
     let yours = write.precondition.newest_named();
     read_current(conn, &write.resource, key, yours, body).await
@@ -374,39 +335,26 @@ async fn read_current(
     }
     let found = query.fetch_one(conn).await?;
     let row = match found.try_get::<Option<i32>, _>(0)? {
-        Some(version) => Some(Row {
-            version: Version(version),
-            json: found.try_get(1)?,
-        }),
+        Some(version) => Some(Row { version: Version(version), json: found.try_get(1)? }),
         None => None,
     };
     let newest = match found.try_get::<Option<i32>, _>(3)? {
         Some(version) => Some(Newest {
             version: Version(version),
             deleted: found.try_get(4)?,
-            by: Authorship {
-                by: found.try_get(5)?,
-                at: found.try_get(6)?,
-            },
+            by: Authorship { by: found.try_get(5)?, at: found.try_get(6)? },
             last: found.try_get(7)?,
         }),
         None => None,
     };
     let merge_patched = body.map_or_else(Vec::new, |body| {
-        body.merged
-            .iter()
-            .map(|&place| resource.columns[place].name.clone())
-            .collect()
+        body.merged.iter().map(|&place| resource.columns[place].name.clone()).collect()
     });
     Ok(Current {
         row,
         nothing_new: found.try_get::<Option<bool>, _>(2)?.unwrap_or(false),
         newest,
-        told: Told {
-            base: found.try_get(8)?,
-            sets: found.try_get(9)?,
-            merge_patched,
-        },
+        told: Told { base: found.try_get(8)?, sets: found.try_get(9)?, merge_patched },
     })
 }
 
@@ -439,22 +387,8 @@ pub async fn read(
         }
         match read_current(conn, resource, key, None, None).await? {
             Current { row: Some(_), .. } => {} // Created in between.
-            Current {
-                newest:
-                    Some(Newest {
-                        version,
-                        deleted: true,
-                        by,
-                        last,
-                    }),
-                ..
-            } => {
-                return Ok(Found::Gone(Gone {
-                    version,
-                    by,
-                    last,
-                    yours: None,
-                }));
+            Current { newest: Some(Newest { version, deleted: true, by, last }), .. } => {
+                return Ok(Found::Gone(Gone { version, by, last, yours: None }));
             }
             _ => return Ok(Found::Missing),
         }
@@ -463,10 +397,7 @@ pub async fn read(
 }
 
 pub(super) fn row_of(row: &PgRow) -> Result<Row, Fault> {
-    Ok(Row {
-        version: Version(row.try_get(0)?),
-        json: row.try_get(1)?,
-    })
+    Ok(Row { version: Version(row.try_get(0)?), json: row.try_get(1)? })
 }
 
 /// A copy of a write that demands exactly this version.

@@ -3,9 +3,13 @@
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
-    reason = "a test that cannot go on is to fail"
+    unreachable_pub,
+    reason = "a test that cannot go on is to fail, and nobody uses this crate"
 )]
 
 mod support;
 
+mod interleavings;
+mod retention;
+mod values;
 mod walkthrough;
