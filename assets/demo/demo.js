@@ -395,23 +395,30 @@ $('conflict-form').addEventListener('submit', (event) => {
       invoice = resolved;
       return showDeleted(`Invoice ${invoice.data.number} was deleted.`);
     }
-    try {
+    await combine(resolved, async () => {
       const result = await resolved.save();
       settle(result, deleted ? 'The invoice is back, with your changes.' : saved(result));
-    } catch (error) {
-      if (!(error instanceof CounterfoilError) || error.status !== 422) throw error;
-      // The combination, or a value in it, is not allowed: it is put right in the form.
-      edit(resolved, 'The combination could not be saved as it is.');
-      fail(error);
-    }
+    });
   });
 });
 
 $('save-both').addEventListener('click', () => {
   const by = conflict.changedBy ?? 'somebody else';
   const theirs = conflict.fields.filter(({ verdict }) => verdict === 'theirs').map(({ field }) => LABELS[field] ?? field);
-  busy(async () => settle(await conflict.saveMerged(), `Combined with ${by}'s change to ${theirs.join(', ') || 'the invoice'}.`));
+  const message = `Combined with ${by}'s change to ${theirs.join(', ') || 'the invoice'}.`;
+  busy(() => combine(conflict.resolve(), async () => settle(await conflict.saveMerged(), message)));
 });
+
+/** Saves a combination; where it, or a value in it, is not allowed, it is put right in the form. */
+async function combine(resolved, work) {
+  try {
+    await work();
+  } catch (error) {
+    if (!(error instanceof CounterfoilError) || error.status !== 422) throw error;
+    edit(resolved, 'The combination could not be saved as it is.');
+    fail(error);
+  }
+}
 
 $('conflict-drop').addEventListener('click', () => {
   const { deleted, operation } = conflict;
