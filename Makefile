@@ -9,7 +9,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 target := $(or $(CARGO_TARGET_DIR),target)
 
 # What the tests need, by the names of scripts/setup.sh.
-test_needs := rust cc postgres venv
+test_needs := rust cc postgres venv node chromium
 
 .PHONY: help run test lint bench openapi fuzz-api docker-check clean setup setup-test
 
@@ -18,8 +18,13 @@ run: setup ## build and start it with a private PostgreSQL and the demo (LISTEN=
 	@exec $(target)/release/counterfoil dev $(if $(LISTEN),--listen $(LISTEN)) $(ARGS)
 
 test: setup-test lint ## everything that must hold
-	cargo test --no-fail-fast $(ARGS)
-	scripts/fuzz-api.sh --cases 5
+	@# All run, also where one fails: a person wants to see all of it.
+	@status=0; \
+	cargo test --no-fail-fast $(ARGS) || status=$$?; \
+	scripts/test-sql.sh || status=$$?; \
+	scripts/fuzz-api.sh --cases 5 || status=$$?; \
+	scripts/test-js.sh || status=$$?; \
+	exit $$status
 
 lint: setup ## formatting, lints and the documentation's links
 	cargo fmt --check

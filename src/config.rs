@@ -30,6 +30,8 @@ pub struct Server {
     pub connections: Option<usize>,
     /// The origins that browsers may call from; `*` for any.
     pub cors_origins: Vec<String>,
+    /// Whether the page of the demo is served at `/demo`; `dev` serves it with its demo tables.
+    pub demo: bool,
 }
 
 /// `[resource.NAME]`

@@ -82,7 +82,7 @@ pub async fn start(database_url: &str, config: Config) -> Result<Service, StartE
         openapi: http::openapi::serve::Cache::default(),
     };
     let (db, catalog, refresh) = (app.db.clone(), app.catalog.clone(), app.refresh.clone());
-    let router = http::router(app.clone(), &config.server.cors_origins);
+    let router = http::router(app.clone(), &config.server.cors_origins, config.server.demo);
     let tasks = [
         tokio::spawn(retention::run(db.clone(), catalog.clone())),
         tokio::spawn(watch::run(db, catalog, refresh, Arc::new(config))),

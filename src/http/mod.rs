@@ -1,5 +1,6 @@
 //! HTTP: the routes, and what every request and answer has in common.
 
+mod assets;
 mod cors;
 pub mod docs;
 pub mod envelope;
@@ -50,10 +51,11 @@ impl Default for Limits {
     }
 }
 
-/// Every route, in one list.
-pub fn router(app: App, cors_origins: &[String]) -> Router {
+/// Every route, in one list; the demo's page only where it is wanted.
+pub fn router(app: App, cors_origins: &[String], demo: bool) -> Router {
     use record::{http as records, past};
-    Router::new()
+    let routes = if demo { assets::demo() } else { Router::new() };
+    routes
         .route("/healthz", get(health::alive))
         .route("/readyz", get(health::ready))
         .route("/openapi.json", get(openapi::serve::openapi))
