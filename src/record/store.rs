@@ -58,14 +58,10 @@ pub async fn write(conn: &mut PgConnection, write: &Write) -> Result<Outcome, Fa
 async fn attempt(conn: &mut PgConnection, write: &Write) -> Result<Option<Outcome>, Fault> {
     let change = match &write.change {
         Ok(change) => change,
-        Err(error) => {
-            let explained = match &write.key {
-                Some(_) => explain(conn, write, None).await?,
-                None if write.precondition.if_match.is_some() => Some(nothing_to_match(write)),
-                None => None,
-            };
-            return Ok(Some(explained.unwrap_or(Outcome::Refused(error.clone()))));
+        Err(_) if write.key.is_none() && write.precondition.if_match.is_some() => {
+            return Ok(Some(nothing_to_match(write)));
         }
+        Err(error) => return refuse(conn, write, error.clone()).await.map(Some),
     };
     match (change, &write.key) {
         (Change::Create(body), key) => create(conn, write, key.as_ref(), body).await,
@@ -101,8 +97,7 @@ pub(super) async fn update(
     body: &Assignments,
 ) -> Result<Option<Outcome>, Fault> {
     if let Some(error) = contradiction(conn, write, key, body).await? {
-        let explained = explain(conn, write, None).await?;
-        return Ok(Some(explained.unwrap_or(Outcome::Refused(error))));
+        return refuse(conn, write, error).await.map(Some);
     }
     let text = statement::text(&write.resource, &Shape::Update(body.into()));
     let mut query = conditional(&text, write, key);
@@ -154,8 +149,7 @@ async fn create(
     if let Some(key) = key
         && let Some(error) = contradiction(conn, write, key, body).await?
     {
-        let explained = explain(conn, write, None).await?;
-        return Ok(Some(explained.unwrap_or(Outcome::Refused(error))));
+        return refuse(conn, write, error).await.map(Some);
     }
     let text = statement::text(&write.resource, &Shape::Insert(body.set.clone()));
     let query = sqlx::query(AssertSqlSafe(text)).bind(&body.json).bind(&write.actor);
@@ -265,9 +259,7 @@ async fn settle(
             if error.code() == Code::InvalidId {
                 return Ok(Some(Outcome::Refused(error)));
             }
-            // A stale tag with a body that cannot be stored is the conflict.
-            let explained = explain(conn, write, None).await?;
-            Ok(Some(explained.unwrap_or(Outcome::Refused(error))))
+            refuse(conn, write, error).await.map(Some)
         }
     }
 }
@@ -285,19 +277,37 @@ pub(super) async fn explain(
         Err(fault) if body.is_some() && fault.is_refusal() => current(conn, write, None).await?,
         found => found?,
     };
+    Ok(judge(write, found))
+}
+
+/// Refuses a write for what its body says, unless its record or its precondition stands against it
+/// already: a stale tag with a body that cannot be stored is the conflict. The record is shown either
+/// way.
+async fn refuse(conn: &mut PgConnection, write: &Write, error: Error) -> Result<Outcome, Fault> {
+    let found = current(conn, write, None).await?;
+    let row = found.row.clone();
+    let refused = |row| Outcome::Refused(error.beside(row));
+    if write.key.is_none() {
+        return Ok(refused(None));
+    }
+    Ok(judge(write, found).unwrap_or_else(|| refused(row.map(|row| (row.version, row.json)))))
+}
+
+/// What stands against a write, as its record is; `None` where nothing does.
+fn judge(write: &Write, found: Current) -> Option<Outcome> {
     let Current { row, nothing_new, newest, told } = found;
     let Some(row) = row else {
         // Where a record is to come to be, its absence stands against nothing.
         let creates = write.verb == Verb::Create && write.precondition.if_match.is_none();
         let yours = write.precondition.newest_named();
-        return Ok(if creates { None } else { Some(absent(newest, yours)) });
+        return if creates { None } else { Some(absent(newest, yours)) };
     };
-    Ok(match write.precondition.standing(row.version) {
+    match write.precondition.standing(row.version) {
         Standing::Holds => None,
         Standing::Unwanted => Some(Outcome::Unwanted(row)),
         Standing::Stale if nothing_new => Some(Outcome::AlreadyApplied(row)),
         Standing::Stale => Some(Outcome::Conflict(conflicting(write, row, newest, &told))),
-    })
+    }
 }
 
 /// What became of a write to a row that is not there.
@@ -351,7 +361,7 @@ pub(super) struct Current {
     nothing_new: bool,
     newest: Option<Newest>,
     /// What the conflict would be about, were it one.
-    told: Told,
+    pub(super) told: Told,
 }
 
 struct Newest {
