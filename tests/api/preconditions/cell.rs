@@ -263,7 +263,7 @@ fn answer(
         Outcome::NothingToMatch => (conflict, "WRITE_CONFLICT", None, Value::Null),
         Outcome::Conflict =>       (conflict, "WRITE_CONFLICT", Some(CURRENT), current),
         Outcome::Unwanted =>       (412, "PRECONDITION_FAILED", Some(CURRENT), current),
-        Outcome::Required =>       (428, "PRECONDITION_REQUIRED", None, Value::Null),
+        Outcome::Required =>       (428, "PRECONDITION_REQUIRED", Some(CURRENT), current),
     }
 }
 
