@@ -549,7 +549,7 @@ fn set(headers: &mut HeaderMap, name: &'static str, value: &str) {
 }
 
 /// The connection broke while a write was under way: only the database knows what became of it.
-fn unknown_outcome() -> Error {
+pub fn unknown_outcome() -> Error {
     let message = "The connection to the database was lost while the write was under way. \
         Read the record to see whether it was applied";
     Error::new(Code::OutcomeUnknown, message)
