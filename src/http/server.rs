@@ -13,7 +13,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::GracefulShutdown;
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 use tower::ServiceExt as _;
 
 /// How long a client may take over the headers of a request.
@@ -25,11 +25,26 @@ const CONNECTIONS: usize = 20_000;
 /// How long to wait after the system could not give a connection (out of file descriptors).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
+/// Tells answers without an end of their own, such as event streams, that the server ends. Every
+/// request carries it as an extension.
+#[derive(Clone, Debug)]
+pub struct Ending(watch::Receiver<bool>);
+
+impl Ending {
+    /// Resolves when the server was told to end.
+    pub async fn begun(&mut self) {
+        // A server that is gone has ended too.
+        let _ = self.0.wait_for(|ends| *ends).await;
+    }
+}
+
 /// Serves until `shutdown` resolves, then lets requests under way finish, within bounds. The caller
 /// owns the listener and the signal.
 pub async fn run(listener: TcpListener, router: Router, shutdown: impl Future<Output = ()>) {
     let builder = builder();
     let graceful = GracefulShutdown::new();
+    let (end, ending) = watch::channel(false);
+    let ending = Ending(ending);
     let places = Arc::new(Semaphore::new(CONNECTIONS));
     let mut shutdown = std::pin::pin!(shutdown);
     loop {
@@ -47,9 +62,10 @@ pub async fn run(listener: TcpListener, router: Router, shutdown: impl Future<Ou
         };
         // Answers are small and complete; waiting to fill a segment would only delay them.
         let _ = stream.set_nodelay(true);
-        let router = router.clone();
-        let service = hyper::service::service_fn(move |request: Request<Incoming>| {
+        let (router, ending) = (router.clone(), ending.clone());
+        let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
             let router = router.clone();
+            request.extensions_mut().insert(ending.clone());
             async move {
                 let answered: Result<_, Infallible> = router.oneshot(request.map(Body::new)).await;
                 answered
@@ -64,6 +80,7 @@ pub async fn run(listener: TcpListener, router: Router, shutdown: impl Future<Ou
         });
     }
     drop(listener);
+    let _ = end.send(true);
     if tokio::time::timeout(DRAIN_TIME, graceful.shutdown())
         .await
         .is_err()
