@@ -82,7 +82,11 @@ fn asking(
         (None, Some(error)) => error.status(),
         (None, None) => 200,
     };
-    let word = if moved.is_some() { "Conflict" } else { "Delete" };
+    let word = if moved.is_some() {
+        "Conflict"
+    } else {
+        "Delete"
+    };
     let page = Page {
         shell: Shell::new(
             format!("{word} – {title}"),

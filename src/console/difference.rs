@@ -110,9 +110,16 @@ fn compare(old: &str, new: &str) -> Vec<Piece> {
     let ops = capture_diff_slices_deadline(Algorithm::Myers, &old, &new, deadline);
     let same: usize = ops
         .iter()
-        .map(|op| if let DiffOp::Equal { new_index, len, .. } = op {
-            new[*new_index..new_index + len].iter().filter(|w| is_word(w)).count()
-        } else { 0 })
+        .map(|op| {
+            if let DiffOp::Equal { new_index, len, .. } = op {
+                new[*new_index..new_index + len]
+                    .iter()
+                    .filter(|w| is_word(w))
+                    .count()
+            } else {
+                0
+            }
+        })
         .sum();
     if same == 0 {
         // Shared blanks and commas alone explain nothing.
@@ -147,7 +154,7 @@ fn words(text: &str) -> Vec<&str> {
     while let Some((at, c)) = chars.next() {
         let next = chars.peek().map(|(_, c)| *c);
         let digit = |c: Option<char>| c.is_some_and(|c| c.is_ascii_digit());
-        let inside = c.is_alphanumeric() && next.is_some_and(|n| n.is_alphanumeric())
+        let inside = c.is_alphanumeric() && next.is_some_and(char::is_alphanumeric)
             || c.is_ascii_digit() && matches!(next, Some('.' | '-' | ':' | ','))
             || matches!(c, '.' | '-' | ':' | ',') && at > start && digit(next);
         if !inside {
@@ -172,9 +179,17 @@ mod tests {
         );
         assert_eq!(
             compare("Second oven, first part", "Second oven, last part"),
-            [same("Second oven, "), removed("first"), added("last"), same(" part")]
+            [
+                same("Second oven, "),
+                removed("first"),
+                added("last"),
+                same(" part")
+            ]
         );
-        assert_eq!(compare("1100.00", "1250.00"), [removed("1100.00"), added("1250.00")]);
+        assert_eq!(
+            compare("1100.00", "1250.00"),
+            [removed("1100.00"), added("1250.00")]
+        );
         assert_eq!(
             compare("2026-10-28", "2026-11-01"),
             [removed("2026-10-28"), added("2026-11-01")]
@@ -193,7 +208,13 @@ mod tests {
             });
             pieces.collect()
         };
-        assert_eq!((text(left), text(right)), ("one two".to_owned(), "one three".to_owned()));
-        assert_eq!(Shown::whole(&kind, Some(&Value::Null)).empty, Some("no value"));
+        assert_eq!(
+            (text(left), text(right)),
+            ("one two".to_owned(), "one three".to_owned())
+        );
+        assert_eq!(
+            Shown::whole(&kind, Some(&Value::Null)).empty,
+            Some("no value")
+        );
     }
 }

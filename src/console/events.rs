@@ -100,21 +100,20 @@ impl Watch {
 
     /// Waits for the next look; whether the server ends meanwhile.
     async fn is_ending(&mut self) -> bool {
-        match &mut self.ending {
-            Some(ending) => tokio::time::timeout(PERIOD, ending.begun()).await.is_ok(),
-            None => {
-                tokio::time::sleep(PERIOD).await;
-                false
-            }
+        if let Some(ending) = &mut self.ending {
+            return tokio::time::timeout(PERIOD, ending.begun()).await.is_ok();
         }
+        tokio::time::sleep(PERIOD).await;
+        false
     }
 
     async fn look(&self) -> Result<Found, crate::db::fault::Fault> {
         let (resource, key) = (self.here.resource.clone(), self.key.clone());
         let only = Some(vec![resource.version]);
-        let read = self.app.db.run(move |conn| {
-            async move { store::read(conn, &resource, &key, only).await }.boxed()
-        });
+        let read = self
+            .app
+            .db
+            .run(move |conn| async move { store::read(conn, &resource, &key, only).await }.boxed());
         read.await
     }
 

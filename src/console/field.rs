@@ -11,7 +11,16 @@ use crate::console::words;
 const LINE: usize = 80;
 /// Names that promise a text of several lines.
 const LONG: [&str; 10] = [
-    "memo", "note", "notes", "description", "comment", "comments", "body", "message", "summary", "text",
+    "memo",
+    "note",
+    "notes",
+    "description",
+    "comment",
+    "comments",
+    "body",
+    "message",
+    "summary",
+    "text",
 ];
 
 /// One field of a form.
@@ -145,22 +154,41 @@ fn required(column: &Column, creates: bool) -> bool {
     if creates {
         column.required() && !matches!(column.kind, Kind::Array(_) | Kind::Bool)
     } else {
-        column.not_null && !empty_is_a_value
+        column.not_null && !empty_is_a_value && !matches!(column.kind, Kind::Enum(_))
     }
 }
 
 fn describe(column: &Column, creates: bool) -> String {
-    let mut text = column.sql_type.clone();
+    let mut text = match &column.kind {
+        // The schema of a type says nothing to people.
+        Kind::Enum(_) => column
+            .sql_type
+            .rsplit('.')
+            .next()
+            .unwrap_or_default()
+            .to_owned(),
+        _ => column.sql_type.clone(),
+    };
     match column.kind {
         Kind::TimestampTz => text.push_str(", in UTC"),
         Kind::Array(_) => text.push_str(", one per line or as JSON"),
         _ => {}
     }
     if creates && let Some(default) = &column.default {
-        text.push_str(", else ");
-        text.push_str(default.split("::").next().unwrap_or(default));
+        text.push_str(", default ");
+        text.push_str(plain(default));
     }
     text
+}
+
+/// A default as people say it: `'draft'::invoice_status` is `draft`.
+fn plain(default: &str) -> &str {
+    let value = default.split("::").next().unwrap_or(default);
+    let quoted = value.strip_prefix('\'').and_then(|v| v.strip_suffix('\''));
+    match quoted {
+        Some("") | None => value,
+        Some(text) => text,
+    }
 }
 
 fn control(column: &Column, written: &Written, creates: bool) -> Control {
@@ -185,7 +213,9 @@ fn control(column: &Column, written: &Written, creates: bool) -> Control {
         Kind::Text(most) => {
             let name = column.name.as_str();
             let long = most.is_none_or(|most| most > 255)
-                && LONG.iter().any(|word| name.split('_').any(|part| part == *word));
+                && LONG
+                    .iter()
+                    .any(|word| name.split('_').any(|part| part == *word));
             if long || text.contains(['\n', '\r']) || text.chars().count() > LINE {
                 area(text, false, 3)
             } else {
@@ -199,7 +229,11 @@ fn control(column: &Column, written: &Written, creates: bool) -> Control {
 
 fn area(text: String, code: bool, least: usize) -> Control {
     let wrapped = |line: &str| line.chars().count() / LINE + 1;
-    let rows = text.split('\n').map(wrapped).sum::<usize>().clamp(least, 18);
+    let rows = text
+        .split('\n')
+        .map(wrapped)
+        .sum::<usize>()
+        .clamp(least, 18);
     Control::Area { text, rows, code }
 }
 
@@ -225,7 +259,13 @@ fn line(column: &Column, text: String) -> Line {
             };
         }
         Kind::Time => width = "s",
-        Kind::Text(most) => width = if most.is_some_and(|most| most < 20) { "s" } else { "l" },
+        Kind::Text(most) => {
+            width = if most.is_some_and(|most| most < 20) {
+                "s"
+            } else {
+                "l"
+            }
+        }
         Kind::Uuid | Kind::Bytea | Kind::Other => (code, width) = (true, "l"),
         _ => {}
     }
@@ -254,9 +294,9 @@ fn choices(
     labels: &[(&str, &str)],
 ) -> Vec<Choice> {
     let none = match (creates, &column.default, column.not_null) {
-        (true, Some(_), _) => Some("(the default)"),
-        (_, _, false) => Some("(no value)"),
-        (true, None, true) => Some("Choose…"),
+        (true, Some(default), _) => Some(format!("{} (the default)", plain(default))),
+        (_, _, false) => Some("(no value)".to_owned()),
+        (true, None, true) => Some("Choose…".to_owned()),
         (false, _, true) => None,
     };
     let choice = |value: &str, text: &str| Choice {
@@ -264,7 +304,7 @@ fn choices(
         text: text.to_owned(),
         chosen: written.text == value,
     };
-    let mut choices: Vec<_> = none.into_iter().map(|text| choice("", text)).collect();
+    let mut choices: Vec<_> = none.iter().map(|text| choice("", text)).collect();
     choices.extend(labels.iter().map(|(value, text)| choice(value, text)));
     if choices.iter().all(|c| !c.chosen) && !written.text.is_empty() {
         choices.push(choice(&written.text, &written.text));

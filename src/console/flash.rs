@@ -45,9 +45,21 @@ const WORDS: [(What, &str, &str); 9] = [
     (What::Merged, "merged", "Both changes are saved"),
     (What::Restored, "restored", "Restored"),
     (What::Deleted, "deleted", "Deleted."),
-    (What::Kept, "kept", "Nothing was written: the saved version stays as it is."),
-    (What::Already, "already", "Already saved: the row has all these values."),
-    (What::Unchanged, "unchanged", "Nothing to save: no field was changed."),
+    (
+        What::Kept,
+        "kept",
+        "Nothing was written: the saved version stays as it is.",
+    ),
+    (
+        What::Already,
+        "already",
+        "Already saved: the row has all these values.",
+    ),
+    (
+        What::Unchanged,
+        "unchanged",
+        "Nothing to save: no field was changed.",
+    ),
     (What::Named, "named", "Your name is kept."),
 ];
 

@@ -33,7 +33,10 @@ pub(super) async fn guard(request: Request, next: Next) -> Response {
     };
     let headers = response.headers_mut();
     for (name, value) in HEADERS {
-        headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
+        headers.insert(
+            HeaderName::from_static(name),
+            HeaderValue::from_static(value),
+        );
     }
     response
 }
@@ -49,13 +52,11 @@ fn may_enter(method: &Method, headers: &HeaderMap) -> bool {
         return site == "same-origin" || site == "none";
     }
     let text = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
-    match headers.get(ORIGIN) {
-        None => true,
-        Some(_) => {
-            let origin = text(ORIGIN).and_then(|origin| origin.split_once("://"));
-            origin.is_some_and(|(_, host)| Some(host) == text(HOST))
-        }
+    if !headers.contains_key(ORIGIN) {
+        return true;
     }
+    let origin = text(ORIGIN).and_then(|origin| origin.split_once("://"));
+    origin.is_some_and(|(_, host)| Some(host) == text(HOST))
 }
 
 #[cfg(test)]
@@ -70,9 +71,18 @@ mod tests {
             (&[("sec-fetch-site", "none")], true),
             (&[("sec-fetch-site", "same-site")], false),
             (&[("sec-fetch-site", "cross-site")], false),
-            (&[("origin", "http://a.example"), ("host", "a.example")], true),
-            (&[("origin", "http://b.example"), ("host", "a.example")], false),
-            (&[("origin", "http://a.example:81"), ("host", "a.example")], false),
+            (
+                &[("origin", "http://a.example"), ("host", "a.example")],
+                true,
+            ),
+            (
+                &[("origin", "http://b.example"), ("host", "a.example")],
+                false,
+            ),
+            (
+                &[("origin", "http://a.example:81"), ("host", "a.example")],
+                false,
+            ),
             (&[("origin", "null"), ("host", "a.example")], false),
         ];
         for (pairs, expected) in cases {

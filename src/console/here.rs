@@ -37,7 +37,11 @@ impl FromRequestParts<App> for Here {
     type Rejection = Failure;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Failure> {
-        Ok(Self::find(app.catalog.load_full(), &parts.uri, &parts.headers)?)
+        Ok(Self::find(
+            app.catalog.load_full(),
+            &parts.uri,
+            &parts.headers,
+        )?)
     }
 }
 
@@ -45,9 +49,10 @@ impl Here {
     fn find(catalog: Arc<Catalog>, uri: &Uri, headers: &HeaderMap) -> Result<Self, Error> {
         let mut segments = uri.path().split('/').skip(2);
         let name = segments.next().unwrap_or_default();
-        let resource = catalog.resource(name).cloned().ok_or_else(|| {
-            Error::new(Code::NotFound, format!("There is no resource “{name}”."))
-        })?;
+        let resource = catalog
+            .resource(name)
+            .cloned()
+            .ok_or_else(|| Error::new(Code::NotFound, format!("There is no resource “{name}”.")))?;
         let parameters = axum::extract::Query::<Vec<(String, String)>>::try_from_uri(uri)
             .map_err(|_| Error::new(Code::InvalidQuery, "The address cannot be read."))?
             .0;
@@ -113,7 +118,10 @@ pub(super) async fn form(app: &App, request: Request) -> Result<Submitted, Error
     let (parts, body) = request.into_parts();
     let given = request::media_type(&parts.headers);
     if given != "application/x-www-form-urlencoded" {
-        return Err(request::unsupported(&given, "application/x-www-form-urlencoded"));
+        return Err(request::unsupported(
+            &given,
+            "application/x-www-form-urlencoded",
+        ));
     }
     let whole = Request::from_parts(parts.clone(), body);
     let bytes = request::body(whole, app.limits.body.saturating_mul(FORM_TO_BODY)).await?;

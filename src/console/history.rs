@@ -32,8 +32,6 @@ struct Page {
     deleted: bool,
     versions: Vec<Line>,
     older: Option<Version>,
-    from: Version,
-    to: Version,
     differences: Option<Differences>,
 }
 
@@ -81,8 +79,12 @@ pub(super) async fn page(State(app): State<App>, here: Here) -> Result<Response,
         }
         Found::Missing => return Err(conflict::missing(&here.resource).into()),
     };
-    let newest = entries.first().map_or(current, |entry| Version(entry.version));
-    let previous = entries.get(1).map_or(newest, |entry| Version(entry.version));
+    let newest = entries
+        .first()
+        .map_or(current, |entry| Version(entry.version));
+    let previous = entries
+        .get(1)
+        .map_or(newest, |entry| Version(entry.version));
     let to = here.version("to").unwrap_or(newest);
     let from = here.version("from").unwrap_or(previous);
     let differences = if entries.is_empty() || from == to {
@@ -106,8 +108,6 @@ pub(super) async fn page(State(app): State<App>, here: Here) -> Result<Response,
         deleted,
         versions: entries.into_iter().map(line).collect(),
         older,
-        from,
-        to,
         differences,
     };
     Ok(reply::page(200, &page))
@@ -131,7 +131,10 @@ impl Line {
             what,
             by: entry.by,
             at: value::moment(&entry.at),
-            changed: entry.changed.iter().map(|name| words::label(name)).collect(),
+            changed: match entry.op.as_str() {
+                "create" => vec!["New row".to_owned()],
+                _ => entry.changed.iter().map(|c| words::label(c)).collect(),
+            },
             merged_from: words::listed(&parents),
             from: version == from,
             to: version == to,
@@ -147,7 +150,10 @@ async fn differences(
     from: Version,
     to: Version,
 ) -> Result<Differences, Failure> {
-    let (old, new) = (at(app, here, key, from).await?, at(app, here, key, to).await?);
+    let (old, new) = (
+        at(app, here, key, from).await?,
+        at(app, here, key, to).await?,
+    );
     let missing = match (&old, &new) {
         (None, _) => Some(from),
         (_, None) => Some(to),
@@ -175,7 +181,9 @@ async fn at(app: &App, here: &Here, key: &Key, version: Version) -> Result<Optio
 
 fn changes(here: &Here, old: &Row, new: &Row) -> Vec<Change> {
     let resource = &here.resource;
-    let columns = resource.readable().filter(|c| c.name != resource.version_column().name);
+    let columns = resource
+        .readable()
+        .filter(|c| c.name != resource.version_column().name);
     let differ = columns.filter(|column| {
         let comparison = column.kind.comparison();
         !comparison.same(old.get(&column.name), new.get(&column.name))

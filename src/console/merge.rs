@@ -106,7 +106,9 @@ impl Unit {
     }
 
     fn key(&self) -> String {
-        self.fields.first().map_or_else(String::new, |f| words::encode(&f.field))
+        self.fields
+            .first()
+            .map_or_else(String::new, |f| words::encode(&f.field))
     }
 
     fn label(&self) -> String {
@@ -145,7 +147,12 @@ pub(super) fn units(
     form: Option<&Submitted>,
 ) -> Vec<Unit> {
     let rules = &resource.settings.merge;
-    let group = |field: &str| rules.groups.iter().position(|g| g.iter().any(|f| f == field));
+    let group = |field: &str| {
+        rules
+            .groups
+            .iter()
+            .position(|g| g.iter().any(|f| f == field))
+    };
     let mut units: Vec<Unit> = Vec::new();
     for field in verdicts {
         let clashes = field.verdict == Verdict::Both;
@@ -202,7 +209,7 @@ pub(super) fn chosen(
     let (mut members, mut errors) = (Vec::new(), Errors::new());
     for unit in units {
         for field in &unit.fields {
-            match value_of(resource, unit.decision, field, form) {
+            match value_of(resource, unit, field, form) {
                 Ok(value) => {
                     let rules = &resource.settings.merge;
                     if !rules.same(&field.field, Some(&value), field.theirs.as_ref()) {
@@ -215,29 +222,33 @@ pub(super) fn chosen(
             }
         }
     }
-    if errors.is_empty() { Ok(members) } else { Err(errors) }
+    if errors.is_empty() {
+        Ok(members)
+    } else {
+        Err(errors)
+    }
 }
 
 fn value_of(
     resource: &Resource,
-    decision: Option<Decision>,
+    unit: &Unit,
     field: &FieldVerdict,
     form: &Submitted,
 ) -> Result<Value, String> {
-    let value = |value: &Option<Value>| value.clone().unwrap_or_default();
+    let value = |value: Option<&Value>| value.cloned().unwrap_or_default();
     let typed = typed(resource, field, form);
-    if let (Some(decision), Ok(Some(_)) | Err(_)) = (decision, &typed)
-        && decision != Decision::Edit
-    {
+    // A choice that stood there by itself does not tell whether the text beside it is meant.
+    let by_itself = unit.decision == unit.preset();
+    if by_itself && matches!(typed, Ok(Some(_)) | Err(_)) {
         let label = words::label(&field.field);
         return Err(format!(
             "{label} was edited, but “Edit” is not chosen. Choose it, or take the edit back."
         ));
     }
-    match decision {
-        None | Some(Decision::Theirs) => Ok(value(&field.theirs)),
-        Some(Decision::Mine) => Ok(value(&field.yours)),
-        Some(Decision::Merged) => Ok(value(&field.merged)),
+    match unit.decision {
+        None | Some(Decision::Theirs) => Ok(value(field.theirs.as_ref())),
+        Some(Decision::Mine) => Ok(value(field.yours.as_ref())),
+        Some(Decision::Merged) => Ok(value(field.merged.as_ref())),
         Some(Decision::Edit) => Ok(typed?.unwrap_or_else(|| value(prefilled(field)))),
     }
 }
@@ -249,7 +260,8 @@ fn typed(
     form: &Submitted,
 ) -> Result<Option<Value>, String> {
     let column = resource.column(&field.field);
-    let Some((column, typed)) = column.and_then(|column| Some((column, form.typed(column)?))) else {
+    let Some((column, typed)) = column.and_then(|column| Some((column, form.typed(column)?)))
+    else {
         return Ok(None);
     };
     match form::changed(column, &typed, &form.original(column))? {
@@ -261,10 +273,10 @@ fn typed(
 }
 
 /// What stands in the input where a value is typed anew.
-fn prefilled(field: &FieldVerdict) -> &Option<Value> {
+fn prefilled(field: &FieldVerdict) -> Option<&Value> {
     match field.verdict {
-        Verdict::Theirs => &field.theirs,
-        _ => &field.yours,
+        Verdict::Theirs => field.theirs.as_ref(),
+        _ => field.yours.as_ref(),
     }
 }
 
@@ -343,18 +355,21 @@ pub(super) fn answer(here: &Here, key: &Key, conflict: &Conflict, asked: &Asked)
         .flat_map(|unit| unit.fields.iter().map(|f| f.field.as_str()))
         .collect();
     let title = record::title(resource, sides.theirs(), key);
-    let needed: Vec<Part> = parts.extract_if(.., |(clashes, _)| *clashes).map(|p| p.1).collect();
+    let needed: Vec<Part> = parts
+        .extract_if(.., |(clashes, _)| *clashes)
+        .map(|p| p.1)
+        .collect();
     let combined: Vec<Part> = parts.into_iter().map(|p| p.1).collect();
     let all = || needed.iter().chain(&combined);
     let inputs: Vec<Field> = all()
         .flat_map(|part| part.sides.iter().map(|side| side.field.clone()))
         .collect();
     let undecided = needed.iter().filter(|part| part.missing).map(Part::link);
-    let moved = asked.form.as_ref().is_some_and(|form| {
-        form.get("onto") != Some(current.version.to_string().as_str())
-    });
-    let status = if moved || asked.error.is_none() && asked.errors.is_empty() && !asked.incomplete
-    {
+    let moved = asked
+        .form
+        .as_ref()
+        .is_some_and(|form| form.get("onto") != Some(current.version.to_string().as_str()));
+    let status = if moved || asked.error.is_none() && asked.errors.is_empty() && !asked.incomplete {
         409
     } else {
         asked.error.as_ref().map_or(422, Error::status)
@@ -429,7 +444,11 @@ impl View<'_> {
             tag,
             tone,
             options: offers.collect(),
-            sides: unit.fields.iter().filter_map(|f| self.side(f, several)).collect(),
+            sides: unit
+                .fields
+                .iter()
+                .filter_map(|f| self.side(f, several))
+                .collect(),
             moved: unit.moved,
             missing: self.asked.incomplete && unit.decision.is_none(),
         }
@@ -448,7 +467,10 @@ impl View<'_> {
 
     fn side(&self, verdict: &FieldVerdict, several: bool) -> Option<Side> {
         let resource = &self.here.resource;
-        let place = resource.columns.iter().position(|c| c.name == verdict.field)?;
+        let place = resource
+            .columns
+            .iter()
+            .position(|c| c.name == verdict.field)?;
         let column = &resource.columns[place];
         let kind = &column.kind;
         let FieldVerdict {
@@ -457,20 +479,25 @@ impl View<'_> {
             theirs,
             ..
         } = verdict;
-        let from = value::write(column, prefilled(verdict).as_ref());
+        let from = value::write(column, prefilled(verdict));
         let typed = self.asked.form.as_ref().and_then(|form| form.typed(column));
-        let mut field = Field::new(resource, place, &typed.unwrap_or_else(|| from.clone()), false)
-            .beginning_with(&from);
+        let mut field = Field::new(
+            resource,
+            place,
+            &typed.unwrap_or_else(|| from.clone()),
+            false,
+        )
+        .beginning_with(&from);
         field.required = false;
         field.error = self.asked.errors.get(&verdict.field).cloned();
         let mut hidden = Vec::new();
-        let mut keep = |prefix: &str, value: &Option<Value>| {
+        let mut keep = |prefix: &str, value: Option<&Value>| {
             let name = format!("{prefix}.{}", field.key);
-            hidden.extend(value.as_ref().map(|value| (name, value.to_string())));
+            hidden.extend(value.map(|value| (name, value.to_string())));
         };
-        keep("t", theirs);
+        keep("t", theirs.as_ref());
         if verdict.verdict != Verdict::Theirs {
-            keep("y", yours);
+            keep("y", yours.as_ref());
         }
         let outcome = match verdict.verdict {
             Verdict::Both => None,

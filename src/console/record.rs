@@ -7,9 +7,9 @@ use askama::Template;
 use axum::extract::{Request, State};
 use axum::response::Response;
 
+use crate::catalog::key::Key;
 use crate::catalog::kind::Kind;
 use crate::catalog::{Catalog, Column, Resource};
-use crate::catalog::key::Key;
 use crate::console::difference::Shown;
 use crate::console::field::{Field, Link};
 use crate::console::flash::{Flash, What};
@@ -121,7 +121,15 @@ pub(super) async fn page(State(app): State<App>, here: Here) -> Result<Response,
             let newest = write::versions(&app, &here, &key, None, 1).await?.pop();
             let values = parse(&row.json);
             let fields = fields(&here, &values, None, &Errors::new());
-            Ok(existing(&here, &key, row.version, &values, newest, fields, None))
+            Ok(existing(
+                &here,
+                &key,
+                row.version,
+                &values,
+                newest,
+                fields,
+                None,
+            ))
         }
     }
 }
@@ -184,7 +192,15 @@ async fn again(
     let fields = fields(here, &values, Some(form), &errors);
     let fallback = Error::new(Code::InvalidValue, "");
     let told = error.unwrap_or(fallback);
-    Ok(existing(here, key, base, &values, None, fields, Some(&told)))
+    Ok(existing(
+        here,
+        key,
+        base,
+        &values,
+        None,
+        fields,
+        Some(&told),
+    ))
 }
 
 fn existing(
@@ -200,7 +216,11 @@ fn existing(
     let title = title(resource, values, key);
     let problem = error.and_then(|error| Problem::of(&fields, Some(error)));
     let crumbs = here.crumbs(Some((key, &title)), None);
-    let prefix = if problem.is_some() { "Not saved – " } else { "" };
+    let prefix = if problem.is_some() {
+        "Not saved – "
+    } else {
+        ""
+    };
     let page = Page {
         shell: Shell::new(format!("{prefix}{title}"), &here.visitor, crumbs),
         resource,
@@ -254,7 +274,11 @@ pub(super) async fn create(
 fn unborn(here: &Here, fields: Vec<Field>, error: Option<&Error>) -> Response {
     let resource = &here.resource;
     let problem = error.and_then(|error| Problem::of(&fields, Some(error)));
-    let prefix = if problem.is_some() { "Not saved – " } else { "" };
+    let prefix = if problem.is_some() {
+        "Not saved – "
+    } else {
+        ""
+    };
     let crumbs = here.crumbs(None, None).into_iter().map(|mut crumb| {
         crumb.address = here::list(resource);
         crumb
@@ -299,7 +323,11 @@ fn fields(here: &Here, values: &Row, form: Option<&Submitted>, errors: &Errors) 
 /// The inputs of a record that is to be.
 fn blank_fields(here: &Here, form: Option<&Submitted>, errors: &Errors) -> Vec<Field> {
     let resource = &here.resource;
-    let writable = resource.columns.iter().enumerate().filter(|(_, c)| c.writable());
+    let writable = resource
+        .columns
+        .iter()
+        .enumerate()
+        .filter(|(_, c)| c.writable());
     let field = |(place, column)| {
         let nothing = Written::nothing();
         let typed = form.and_then(|form| form.typed(column));
@@ -316,10 +344,14 @@ fn blank_fields(here: &Here, form: Option<&Submitted>, errors: &Errors) -> Vec<F
 /// What the record holds besides its inputs.
 pub(super) fn fixed(here: &Here, values: &Row) -> Vec<Fixed> {
     let resource = &here.resource;
-    let places = resource.columns.iter().enumerate().filter(|(place, column)| {
-        let input = column.writable() && !resource.key.contains(place);
-        !column.hidden && !input && *place != resource.version
-    });
+    let places = resource
+        .columns
+        .iter()
+        .enumerate()
+        .filter(|(place, column)| {
+            let input = column.writable() && !resource.key.contains(place);
+            !column.hidden && !input && *place != resource.version
+        });
     let fixed = places.map(|(_, column)| Fixed {
         link: link(&here.catalog, resource, &column.name, values),
         ..Fixed::new(column, values)
@@ -381,9 +413,8 @@ pub(super) fn title_column(resource: &Resource) -> Option<usize> {
     if resource.columns[*key].kind != Kind::Uuid {
         return None;
     }
-    let named = |column: &Column| {
-        !column.hidden && column.not_null && matches!(column.kind, Kind::Text(_))
-    };
+    let named =
+        |column: &Column| !column.hidden && column.not_null && matches!(column.kind, Kind::Text(_));
     resource.columns.iter().position(named)
 }
 

@@ -22,6 +22,10 @@ pub(super) struct Shell {
     pub(super) flash: Option<Flash>,
     /// The way from the start to here.
     pub(super) crumbs: Vec<Crumb>,
+    /// The style sheet's address.
+    pub(super) style: &'static str,
+    /// The script's address.
+    pub(super) script: &'static str,
 }
 
 /// A step of the way to a page.
@@ -56,17 +60,9 @@ impl Shell {
             actor: visitor.actor.clone(),
             flash: visitor.flash.clone(),
             crumbs,
+            style: assets::style_address(),
+            script: assets::script_address(),
         }
-    }
-
-    /// The style sheet's address.
-    pub(super) fn style(&self) -> &'static str {
-        assets::style_address()
-    }
-
-    /// The script's address.
-    pub(super) fn script(&self) -> &'static str {
-        assets::script_address()
     }
 }
 
@@ -81,7 +77,10 @@ pub(super) fn page(status: u16, page: &impl Template) -> Response {
     *response.status_mut() =
         StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
+    headers.insert(
+        CONTENT_TYPE,
+        HeaderValue::from_static("text/html; charset=utf-8"),
+    );
     // Kept by the browser for the way back, where what was typed must still stand, but never shown
     // again without a look at the server.
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
@@ -146,6 +145,8 @@ impl IntoResponse for Failure {
             actor: String::new(),
             flash: None,
             crumbs: Vec::new(),
+            style: assets::style_address(),
+            script: assets::script_address(),
         };
         let html = FailurePage {
             shell,

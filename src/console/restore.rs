@@ -4,6 +4,7 @@
 use axum::extract::{Request, State};
 use axum::response::Response;
 
+use crate::catalog::Column;
 use crate::catalog::key::Key;
 use crate::console::flash::{Flash, What};
 use crate::console::form::Submitted;
@@ -37,7 +38,10 @@ pub(super) async fn restore(
         return revive(&app, &here, &key, version, &form, members).await;
     }
     let yours = members.clone();
-    match Draft::patch(&here, &key, current, members).write(&app, &here).await? {
+    match Draft::patch(&here, &key, current, members)
+        .write(&app, &here)
+        .await?
+    {
         Outcome::Applied(row) => Ok(done(&here, &key, What::Restored, row.version)),
         Outcome::AlreadyApplied(row) => Ok(done(&here, &key, What::Already, row.version)),
         Outcome::Conflict(conflict) => {
@@ -52,19 +56,18 @@ pub(super) async fn restore(
 
 /// The writable values of a version.
 async fn at(app: &App, here: &Here, key: &Key, version: Version) -> Result<Vec<Member>, Failure> {
-    let json = match write::read_version(app, here, key, version).await? {
-        Found::Row(Row { json, .. })
-        | Found::Gone(Gone {
-            last: Some(json), ..
-        }) => json,
-        _ => {
-            let message = format!("Version {version} is no longer kept.");
-            return Err(Error::new(Code::NotFound, message).into());
-        }
+    let found = write::read_version(app, here, key, version).await?;
+    let (Found::Row(Row { json, .. })
+    | Found::Gone(Gone {
+        last: Some(json), ..
+    })) = found
+    else {
+        let message = format!("Version {version} is no longer kept.");
+        return Err(Error::new(Code::NotFound, message).into());
     };
     let mut members = json::read_object(json.as_bytes())?;
     // A column may have been dropped since, or be kept from bodies now.
-    members.retain(|(name, _)| here.resource.column(name).is_some_and(|c| c.writable()));
+    members.retain(|(name, _)| here.resource.column(name).is_some_and(Column::writable));
     Ok(members)
 }
 
@@ -80,7 +83,9 @@ async fn revive(
     let changes = resolve::yours(here, form);
     members.retain(|(name, _)| changes.iter().all(|(changed, _)| changed != name));
     members.extend(changes.iter().cloned());
-    let restored = Draft::create(here, Some(key), members).write(app, here).await?;
+    let restored = Draft::create(here, Some(key), members)
+        .write(app, here)
+        .await?;
     match restored {
         Outcome::Created(row, _) => Ok(done(here, key, What::Restored, row.version)),
         // Somebody was faster: the visitor's changes meet the row that is there.
@@ -102,7 +107,10 @@ async fn met(
     changes: Vec<Member>,
 ) -> Result<Response, Failure> {
     let asked = Asked::first(base, changes.clone());
-    match Draft::patch(here, key, base, changes).compare(app, here).await? {
+    match Draft::patch(here, key, base, changes)
+        .compare(app, here)
+        .await?
+    {
         Outcome::Conflict(conflict) => Ok(merge::answer(here, key, &conflict, &asked)),
         Outcome::Gone(gone) => Ok(gone::answer(here, key, gone, asked.yours)),
         Outcome::Refused(error) => Err(error.into()),

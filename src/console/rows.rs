@@ -113,7 +113,12 @@ fn added(here: &Here) -> Option<String> {
     let column = here.parameter("add.column")?;
     let operator = here.parameter("add.operator").unwrap_or("eq");
     let value = here.parameter("add.value").unwrap_or_default();
-    let escaped = || value.replace('\\', "\\\\").replace('%', "\\%").replace('_', "\\_");
+    let escaped = || {
+        value
+            .replace('\\', "\\\\")
+            .replace('%', "\\%")
+            .replace('_', "\\_")
+    };
     let condition = match operator {
         "null" | "not_null" => format!("is.{operator}"),
         "contains" => format!("ilike.*{}*", escaped()),
@@ -162,8 +167,8 @@ fn answer(here: &Here, read: Result<Found, Error>) -> Response {
         text: text.to_owned(),
         chosen: false,
     };
-    let readable = resource.readable();
-    let choices = readable.map(|c| choice(&c.name, &words::label(&c.name)));
+    let shown = places.iter().map(|&place| &resource.columns[place]);
+    let choices = shown.map(|c| choice(&c.name, &words::label(&c.name)));
     let label = words::label(&resource.name);
     let page = Page {
         shell: Shell::new(label.as_str(), &here.visitor, here.crumbs(None, None)),
@@ -174,7 +179,10 @@ fn answer(here: &Here, read: Result<Found, Error>) -> Response {
         rows,
         filters: chips(here, &kept),
         choices: choices.collect(),
-        operators: OPERATORS.iter().map(|(word, text)| choice(word, text)).collect(),
+        operators: OPERATORS
+            .iter()
+            .map(|(word, text)| choice(word, text))
+            .collect(),
         typed: String::new(),
         first: here.parameter("after").map(|_| address(resource, &kept)),
         next: next.map(paged),
@@ -204,14 +212,21 @@ fn shown_columns(here: &Here) -> Vec<usize> {
     let all = 0..resource.columns.len();
     let mut places: Vec<usize> = all
         .filter(|place| !resource.columns[*place].hidden)
-        .filter(|place| selected.as_ref().is_none_or(|selected| selected.contains(place)))
+        .filter(|place| {
+            selected
+                .as_ref()
+                .is_none_or(|selected| selected.contains(place))
+        })
         .collect();
     places.sort_by_key(|place| rank(*place));
     places
 }
 
 fn is_number(column: &Column) -> bool {
-    matches!(column.kind, Kind::Integer(_) | Kind::Numeric(_) | Kind::Float)
+    matches!(
+        column.kind,
+        Kind::Integer(_) | Kind::Numeric(_) | Kind::Float
+    )
 }
 
 fn heading(here: &Here, place: usize) -> Heading {
@@ -222,7 +237,10 @@ fn heading(here: &Here, place: usize) -> Heading {
         Some(".desc") => "descending",
         _ => "none",
     };
-    let orderable = !matches!(column.kind, Kind::Json { .. } | Kind::Composite | Kind::Other);
+    let orderable = !matches!(
+        column.kind,
+        Kind::Json { .. } | Kind::Composite | Kind::Other
+    );
     // A name with a comma cannot stand in an order.
     let address = (orderable && !column.name.contains(',')).then(|| {
         let mut parameters = kept(here);
@@ -300,9 +318,10 @@ fn cell(column: &Column, row: &Row, leads: bool) -> Cell {
 }
 
 fn chips(here: &Here, kept: &[(String, String)]) -> Vec<Chip> {
-    let filters = kept.iter().enumerate().filter(|(_, (name, _))| {
-        !matches!(name.as_str(), "order" | "limit" | "select")
-    });
+    let filters = kept
+        .iter()
+        .enumerate()
+        .filter(|(_, (name, _))| !matches!(name.as_str(), "order" | "limit" | "select"));
     let chips = filters.map(|(at, (name, value))| {
         let mut rest = kept.to_vec();
         rest.remove(at);
@@ -317,14 +336,21 @@ fn chips(here: &Here, kept: &[(String, String)]) -> Vec<Chip> {
 /// A condition as people say it; as it is written where there are no words for it.
 fn in_words(name: &str, condition: &str) -> String {
     let label = words::label(name);
-    let unescaped = |text: &str| text.replace("\\%", "%").replace("\\_", "_").replace("\\\\", "\\");
+    let unescaped = |text: &str| {
+        text.replace("\\%", "%")
+            .replace("\\_", "_")
+            .replace("\\\\", "\\")
+    };
     let (operator, value) = condition.split_once('.').unwrap_or((condition, ""));
     match (operator, value) {
         ("is", "null") => format!("{label} has no value"),
         ("is", "not_null") => format!("{label} has a value"),
         ("ilike", pattern) => match (pattern.strip_prefix('*'), pattern.strip_suffix('*')) {
             (Some(inner), Some(_)) => {
-                format!("{label} contains {}", unescaped(inner.trim_end_matches('*')))
+                format!(
+                    "{label} contains {}",
+                    unescaped(inner.trim_end_matches('*'))
+                )
             }
             (None, Some(start)) => format!("{label} starts with {}", unescaped(start)),
             _ => format!("{label} is like {pattern}"),
@@ -343,7 +369,10 @@ mod tests {
 
     #[test]
     fn conditions_are_said_in_words() {
-        assert_eq!(in_words("due_on", "gte.2026-01-01"), "Due on is at least 2026-01-01");
+        assert_eq!(
+            in_words("due_on", "gte.2026-01-01"),
+            "Due on is at least 2026-01-01"
+        );
         assert_eq!(in_words("memo", r"ilike.*50\%*"), "Memo contains 50%");
         assert_eq!(in_words("memo", "ilike.a*"), "Memo starts with a");
         assert_eq!(in_words("memo", "is.null"), "Memo has no value");

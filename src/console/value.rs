@@ -90,7 +90,13 @@ fn local_moment(text: &str, kind: &Kind) -> Option<String> {
     if !is_local_moment(plain) {
         return None;
     }
-    Some(plain.strip_suffix(":00").filter(|p| p.len() == 16).unwrap_or(plain).to_owned())
+    Some(
+        plain
+            .strip_suffix(":00")
+            .filter(|p| p.len() == 16)
+            .unwrap_or(plain)
+            .to_owned(),
+    )
 }
 
 /// Whether a browser's input for date and time takes this text as it is.
@@ -202,7 +208,7 @@ pub(super) fn pretty(json: &str) -> String {
             }
             '{' | '[' => {
                 out.push(c);
-                while chars.next_if(|c| c.is_ascii_whitespace()).is_some() {}
+                while chars.next_if(char::is_ascii_whitespace).is_some() {}
                 if let Some(end) = chars.next_if(|c| matches!(c, '}' | ']')) {
                     out.push(end);
                 } else {
@@ -333,7 +339,10 @@ mod tests {
     fn pretty_json_is_the_same_json() {
         let json = r#"{"b": 1.10,"a":[ ],"t":"x,{\"y\":\\\"","o":{"k":[1,2]}}"#;
         let pretty = pretty(json);
-        assert!(pretty.contains("\n  \"b\": 1.10,\n  \"a\": [],"), "{pretty}");
+        assert!(
+            pretty.contains("\n  \"b\": 1.10,\n  \"a\": [],"),
+            "{pretty}"
+        );
         let same = |text: &str| serde_json::from_str::<Value>(text).unwrap();
         assert_eq!(same(&pretty), same(json));
     }

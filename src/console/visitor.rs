@@ -88,10 +88,7 @@ pub(super) async fn page(visitor: Visitor, headers: HeaderMap) -> Response {
 }
 
 /// `POST /console/-/you`
-pub(super) async fn rename(
-    State(app): State<App>,
-    request: Request,
-) -> Result<Response, Failure> {
+pub(super) async fn rename(State(app): State<App>, request: Request) -> Result<Response, Failure> {
     let form = here::form(&app, request).await?;
     let name = clean(form.get("name").unwrap_or_default());
     let back = own_address(form.get("back").unwrap_or_default());
@@ -104,7 +101,8 @@ pub(super) async fn rename(
 
 /// An address of the console, whatever a form says.
 fn own_address(given: &str) -> String {
-    let ours = given == "/console" || given.starts_with("/console/") && !given.starts_with("/console/-/");
+    let ours =
+        given == "/console" || given.starts_with("/console/") && !given.starts_with("/console/-/");
     let plain = given.bytes().all(|b| b.is_ascii_graphic() && b != b'\\');
     if ours && plain { given } else { "/console" }.to_owned()
 }

@@ -124,9 +124,9 @@ impl Draft {
 /// What the database could not do.
 pub(super) async fn read(app: &App, here: &Here, key: &Key) -> Result<Found, Error> {
     let (resource, key) = (here.resource.clone(), key.clone());
-    let read = app.db.run(move |conn| {
-        async move { store::read(conn, &resource, &key, None).await }.boxed()
-    });
+    let read = app
+        .db
+        .run(move |conn| async move { store::read(conn, &resource, &key, None).await }.boxed());
     read.await.map_err(|fault| failure(app, &fault))
 }
 

@@ -8,4 +8,5 @@
 
 mod support;
 
+mod console;
 mod walkthrough;
