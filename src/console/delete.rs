@@ -60,7 +60,7 @@ async fn ask(
 ) -> Result<Response, Failure> {
     match write::read(app, here, key).await? {
         Found::Missing => Err(answers::missing(&here.resource).into()),
-        Found::Gone(gone) => Ok(gone::answer(here, key, gone, Vec::new())),
+        Found::Gone(gone) => Ok(gone::answer(here, key, gone, Vec::new(), None)),
         Found::Row(row) => {
             let values = record::parse(&row.json);
             Ok(asking(here, key, row.version, &values, None, refused))
@@ -119,7 +119,7 @@ pub(super) async fn confirm(
             Ok(reply::see_other(&here::list(&here.resource), Some(&flash)))
         }
         Ok(Outcome::Conflict(conflict)) => Ok(met(&here, &key, version, conflict)),
-        Ok(Outcome::Gone(gone)) => Ok(gone::answer(&here, &key, gone, Vec::new())),
+        Ok(Outcome::Gone(gone)) => Ok(gone::answer(&here, &key, gone, Vec::new(), None)),
         Ok(Outcome::Refused(error)) | Err(error) => ask(&app, &here, &key, Some(error)).await,
         Ok(_) => Err(answers::missing(&here.resource).into()),
     }

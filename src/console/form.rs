@@ -16,9 +16,14 @@ use crate::version::Version;
 pub(super) struct Submitted(Vec<(String, String)>);
 
 impl Submitted {
-    /// The inputs in order.
+    /// A form of these inputs.
     pub(super) fn new(inputs: Vec<(String, String)>) -> Self {
         Self(inputs)
+    }
+
+    /// The inputs in order.
+    pub(super) fn inputs(&self) -> &[(String, String)] {
+        &self.0
     }
 
     /// The input of this name.

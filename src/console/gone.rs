@@ -10,6 +10,7 @@ use crate::console::here::{self, Here};
 use crate::console::record::{self, Fixed};
 use crate::console::reply::{self, Shell};
 use crate::console::{value, words};
+use crate::error::Error;
 use crate::json::Member;
 use crate::merge::Row;
 use crate::record::Gone;
@@ -29,6 +30,8 @@ struct Page {
     known: bool,
     last: Vec<Fixed>,
     changes: Vec<Mine>,
+    /// Why it could not come back.
+    problem: Option<String>,
 }
 
 /// A change of the visitor's to the row that is gone.
@@ -41,7 +44,13 @@ struct Mine {
 }
 
 /// The page of a deleted record; 410, as the API has it.
-pub(super) fn answer(here: &Here, key: &Key, gone: Gone, yours: Vec<Member>) -> Response {
+pub(super) fn answer(
+    here: &Here,
+    key: &Key,
+    gone: Gone,
+    yours: Vec<Member>,
+    refused: Option<&Error>,
+) -> Response {
     let resource = &here.resource;
     let last = gone.last.as_deref().map(record::parse);
     let values = last.clone().unwrap_or_default();
@@ -65,8 +74,9 @@ pub(super) fn answer(here: &Here, key: &Key, gone: Gone, yours: Vec<Member>) -> 
         known: last.is_some(),
         last: record::all(here, &values),
         changes: changes(here, &values, yours),
+        problem: refused.map(|error| error.message().to_owned()),
     };
-    reply::page(410, &page)
+    reply::page(refused.map_or(410, Error::status), &page)
 }
 
 fn changes(here: &Here, last: &Row, yours: Vec<Member>) -> Vec<Mine> {

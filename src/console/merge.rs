@@ -338,7 +338,7 @@ pub(super) fn answer(here: &Here, key: &Key, conflict: &Conflict, asked: &Asked)
     let verdicts = sides.verdicts(resource);
     let units = units(resource, verdicts.fields, asked.form.as_ref());
     let by = conflict.by.as_ref().map(|by| by.by.clone());
-    let own = by.as_deref() == Some(here.visitor.actor.as_str());
+    let own = here.visitor.named && by.as_deref() == Some(here.visitor.actor.as_str());
     let theirs = theirs_heading(by.as_deref(), own);
     let view = View {
         here,

@@ -15,11 +15,10 @@ use crate::console::field::{Field, Link};
 use crate::console::flash::{Flash, What};
 use crate::console::form::{self, Errors, Submitted};
 use crate::console::here::{self, Here};
-use crate::console::merge::Asked;
 use crate::console::reply::{self, Failure, Shell};
 use crate::console::value::{self, Written};
 use crate::console::write::{self, Draft};
-use crate::console::{gone, merge, words};
+use crate::console::{gone, resolve, words};
 use crate::error::{Code, Error};
 use crate::http::App;
 use crate::merge::Row;
@@ -116,7 +115,7 @@ pub(super) async fn page(State(app): State<App>, here: Here) -> Result<Response,
     let key = here.key()?;
     match write::read(&app, &here, &key).await? {
         Found::Missing => Err(conflict::missing(&here.resource).into()),
-        Found::Gone(gone) => Ok(gone::answer(&here, &key, gone, Vec::new())),
+        Found::Gone(gone) => Ok(gone::answer(&here, &key, gone, Vec::new(), None)),
         Found::Row(row) => {
             let newest = write::versions(&app, &here, &key, None, 1).await?.pop();
             let values = parse(&row.json);
@@ -153,7 +152,21 @@ pub(super) async fn save(
         return Ok(reply::see_other(&address, Some(&flash)));
     }
     let members = changes.members.clone();
-    let written = Draft::patch(&here, &key, base, changes.members).write(&app, &here);
+    let draft = Draft::patch(&here, &key, base, changes.members);
+    if let Err(error) = &draft.change {
+        // Told at once: beside a conflict it would hide what was typed.
+        let error = error.clone();
+        return again(
+            &app,
+            &here,
+            &key,
+            &form,
+            form::errors_of(&error),
+            Some(error),
+        )
+        .await;
+    }
+    let written = draft.write(&app, &here);
     let done = |what, version| {
         let flash = Flash::new(what, version, address.as_str());
         Ok(reply::see_other(&address, Some(&flash)))
@@ -161,11 +174,14 @@ pub(super) async fn save(
     match written.await {
         Ok(Outcome::Applied(row)) => done(What::Saved, row.version),
         Ok(Outcome::AlreadyApplied(row)) => done(What::Already, row.version),
-        Ok(Outcome::Conflict(conflict)) => {
-            let asked = Asked::first(base, members);
-            Ok(merge::answer(&here, &key, &conflict, &asked))
-        }
-        Ok(Outcome::Gone(gone)) => Ok(gone::answer(&here, &key, gone, members)),
+        Ok(Outcome::Conflict(_)) => match resolve::meet(&app, &here, &key, base, members).await {
+            Ok(page) => Ok(page),
+            Err(error) => {
+                let errors = form::errors_of(&error);
+                again(&app, &here, &key, &form, errors, Some(error)).await
+            }
+        },
+        Ok(Outcome::Gone(gone)) => Ok(gone::answer(&here, &key, gone, members, None)),
         Ok(Outcome::Refused(error)) | Err(error) => {
             let errors = form::errors_of(&error);
             again(&app, &here, &key, &form, errors, Some(error)).await

@@ -8,6 +8,8 @@ use axum::response::{IntoResponse, Response};
 
 use crate::console::assets;
 use crate::console::flash::{self, Flash};
+use crate::console::form::Submitted;
+use crate::console::here::Here;
 use crate::console::visitor::Visitor;
 use crate::error::{Code, Error};
 
@@ -107,6 +109,39 @@ pub(super) fn set_cookie(response: &mut Response, name: &str, value: &str, secon
     if let Ok(cookie) = HeaderValue::from_str(&cookie) {
         response.headers_mut().append(SET_COOKIE, cookie);
     }
+}
+
+#[derive(Template)]
+#[template(path = "kept.html")]
+struct KeptPage<'e> {
+    shell: Shell,
+    title: &'e str,
+    message: &'e str,
+    address: &'e str,
+    record: Option<&'e str>,
+    inputs: &'e [(String, String)],
+}
+
+/// A form that could not be taken for a reason that lies elsewhere: all of it stands in the page, to
+/// be sent again.
+pub(super) fn kept(here: &Here, address: &str, form: &Submitted, error: &Error) -> Response {
+    let html = KeptPage {
+        shell: Shell::new(
+            "Not saved",
+            &here.visitor,
+            here.crumbs(None, Some("Not saved")),
+        ),
+        title: if error.status() < 500 {
+            "Not saved"
+        } else {
+            "Not saved yet"
+        },
+        message: error.message(),
+        address,
+        record: address.rsplit_once('/').map(|(record, _)| record),
+        inputs: form.inputs(),
+    };
+    page(error.status(), &html)
 }
 
 /// A failure as a page.

@@ -26,37 +26,43 @@ pub(super) async fn save(
 ) -> Result<Response, Failure> {
     let key = here.key()?;
     let form = here::form(&app, request).await?;
+    let address = format!("{}/merge", here::address(&here.resource, &key));
+    let saved = decide(&app, &here, &key, &form).await;
+    Ok(saved.unwrap_or_else(|error| reply::kept(&here, &address, &form, &error)))
+}
+
+async fn decide(app: &App, here: &Here, key: &Key, form: &Submitted) -> Result<Response, Error> {
     let base = form.version("base")?;
     let onto = form.version("onto")?;
     let asked = Asked {
         form: Some(form.clone()),
-        ..Asked::first(base, yours(&here, &form))
+        ..Asked::first(base, yours(here, form))
     };
-    let conflict = match compare(&app, &here, &key, &asked).await? {
+    let conflict = match compare(app, here, key, &asked).await? {
         Ok(conflict) => conflict,
         Err(response) => return Ok(response),
     };
     let Some((current, sides)) = conflict.current.as_ref().zip(conflict.sides.as_ref()) else {
-        return Err(conflict::missing(&here.resource).into());
+        return Err(conflict::missing(&here.resource));
     };
     let verdicts = sides.verdicts(&here.resource).fields;
-    let units = merge::units(&here.resource, verdicts, Some(&form));
+    let units = merge::units(&here.resource, verdicts, Some(form));
     if current.version != onto {
-        return Ok(merge::answer(&here, &key, &conflict, &asked));
+        return Ok(merge::answer(here, key, &conflict, &asked));
     }
     if units.iter().any(|unit| unit.decision.is_none()) {
         let asked = Asked {
             incomplete: true,
             ..asked
         };
-        return Ok(merge::answer(&here, &key, &conflict, &asked));
+        return Ok(merge::answer(here, key, &conflict, &asked));
     }
-    match merge::chosen(&here.resource, &units, &form) {
-        Ok(members) if members.is_empty() => Ok(done(&here, &key, What::Kept, onto)),
-        Ok(members) => write(&app, &here, &key, asked, conflict, onto, members).await,
+    match merge::chosen(&here.resource, &units, form) {
+        Ok(members) if members.is_empty() => Ok(done(here, key, What::Kept, onto)),
+        Ok(members) => write(app, here, key, asked, conflict, onto, members).await,
         Err(errors) => {
             let asked = Asked { errors, ..asked };
-            Ok(merge::answer(&here, &key, &conflict, &asked))
+            Ok(merge::answer(here, key, &conflict, &asked))
         }
     }
 }
@@ -77,14 +83,39 @@ async fn compare(
     here: &Here,
     key: &Key,
     asked: &Asked,
-) -> Result<Result<Conflict, Response>, Failure> {
+) -> Result<Result<Conflict, Response>, Error> {
     let draft = Draft::patch(here, key, asked.base, asked.yours.clone());
     match draft.compare(app, here).await? {
         Outcome::Conflict(conflict) => Ok(Ok(conflict)),
-        Outcome::Gone(gone) => Ok(Err(gone::answer(here, key, gone, asked.yours.clone()))),
-        Outcome::Refused(error) => Err(error.into()),
-        _ => Err(conflict::missing(&here.resource).into()),
+        Outcome::Gone(gone) => Ok(Err(gone::answer(
+            here,
+            key,
+            gone,
+            asked.yours.clone(),
+            None,
+        ))),
+        Outcome::Refused(error) => Err(error),
+        _ => Err(conflict::missing(&here.resource)),
     }
+}
+
+/// The page for changes that met a newer row. The comparison is made here, of all that is wanted: a
+/// write that was refused for two reasons at once tells only of the first.
+///
+/// # Errors
+/// What is wrong with the changes themselves.
+pub(super) async fn meet(
+    app: &App,
+    here: &Here,
+    key: &Key,
+    base: Version,
+    yours: Vec<Member>,
+) -> Result<Response, Error> {
+    let asked = Asked::first(base, yours);
+    Ok(match compare(app, here, key, &asked).await? {
+        Ok(conflict) => merge::answer(here, key, &conflict, &asked),
+        Err(response) => response,
+    })
 }
 
 async fn write(
@@ -95,12 +126,12 @@ async fn write(
     conflict: Conflict,
     onto: Version,
     members: Vec<Member>,
-) -> Result<Response, Failure> {
+) -> Result<Response, Error> {
     let draft = Draft::merge(here, key, (asked.base, onto), members);
     let error: Error = match draft.write(app, here).await {
         Ok(Outcome::Applied(row)) => return Ok(done(here, key, What::Merged, row.version)),
         Ok(Outcome::AlreadyApplied(row)) => return Ok(done(here, key, What::Already, row.version)),
-        Ok(Outcome::Gone(gone)) => return Ok(gone::answer(here, key, gone, asked.yours)),
+        Ok(Outcome::Gone(gone)) => return Ok(gone::answer(here, key, gone, asked.yours, None)),
         Ok(Outcome::Refused(error)) | Err(error) => error,
         Ok(Outcome::Conflict(_)) => {
             // It moved between the comparison and the write.
@@ -109,7 +140,7 @@ async fn write(
                 Err(response) => response,
             });
         }
-        Ok(_) => return Err(conflict::missing(&here.resource).into()),
+        Ok(_) => return Err(conflict::missing(&here.resource)),
     };
     let asked = Asked {
         errors: form::errors_of(&error),

@@ -9,7 +9,6 @@ use crate::catalog::key::Key;
 use crate::console::flash::{Flash, What};
 use crate::console::form::Submitted;
 use crate::console::here::{self, Here};
-use crate::console::merge::{self, Asked};
 use crate::console::reply::{self, Failure};
 use crate::console::write::{self, Draft};
 use crate::console::{gone, resolve};
@@ -31,39 +30,40 @@ pub(super) async fn restore(
 ) -> Result<Response, Failure> {
     let key = here.key()?;
     let form = here::form(&app, request).await?;
-    let version = form.version("version")?;
+    let address = format!("{}/restore", here::address(&here.resource, &key));
+    let restored = if form.get("deleted").is_some() {
+        revive(&app, &here, &key, &form).await
+    } else {
+        go_back(&app, &here, &key, &form).await
+    };
+    Ok(restored.unwrap_or_else(|error| reply::kept(&here, &address, &form, &error)))
+}
+
+/// Writes an older version over the one that the page showed as the current one.
+async fn go_back(app: &App, here: &Here, key: &Key, form: &Submitted) -> Result<Response, Error> {
     let current = form.version("current")?;
-    let members = at(&app, &here, &key, version).await?;
-    if form.get("deleted").is_some() {
-        return revive(&app, &here, &key, version, &form, members).await;
-    }
-    let yours = members.clone();
-    match Draft::patch(&here, &key, current, members)
-        .write(&app, &here)
-        .await?
-    {
-        Outcome::Applied(row) => Ok(done(&here, &key, What::Restored, row.version)),
-        Outcome::AlreadyApplied(row) => Ok(done(&here, &key, What::Already, row.version)),
-        Outcome::Conflict(conflict) => {
-            let asked = Asked::first(current, yours);
-            Ok(merge::answer(&here, &key, &conflict, &asked))
-        }
-        Outcome::Gone(gone) => Ok(gone::answer(&here, &key, gone, yours)),
-        Outcome::Refused(error) => Err(error.into()),
-        _ => Err(conflict::missing(&here.resource).into()),
+    let members = at(app, here, key, form.version("version")?).await?;
+    let draft = Draft::patch(here, key, current, members.clone());
+    match draft.write(app, here).await? {
+        Outcome::Applied(row) => Ok(done(here, key, What::Restored, row.version)),
+        Outcome::AlreadyApplied(row) => Ok(done(here, key, What::Already, row.version)),
+        Outcome::Conflict(_) => resolve::meet(app, here, key, current, members).await,
+        Outcome::Gone(gone) => Ok(gone::answer(here, key, gone, members, None)),
+        Outcome::Refused(error) => Err(error),
+        _ => Err(conflict::missing(&here.resource)),
     }
 }
 
 /// The writable values of a version.
-async fn at(app: &App, here: &Here, key: &Key, version: Version) -> Result<Vec<Member>, Failure> {
+async fn at(app: &App, here: &Here, key: &Key, version: Version) -> Result<Vec<Member>, Error> {
     let found = write::read_version(app, here, key, version).await?;
     let (Found::Row(Row { json, .. })
     | Found::Gone(Gone {
         last: Some(json), ..
     })) = found
     else {
-        let message = format!("Version {version} is no longer kept.");
-        return Err(Error::new(Code::NotFound, message).into());
+        let message = format!("Version {version} is no longer kept");
+        return Err(Error::new(Code::NotFound, message));
     };
     let mut members = json::read_object(json.as_bytes())?;
     // A column may have been dropped since, or be kept from bodies now.
@@ -72,14 +72,9 @@ async fn at(app: &App, here: &Here, key: &Key, version: Version) -> Result<Vec<M
 }
 
 /// Creates the record again, with the visitor's changes where the form has some.
-async fn revive(
-    app: &App,
-    here: &Here,
-    key: &Key,
-    base: Version,
-    form: &Submitted,
-    mut members: Vec<Member>,
-) -> Result<Response, Failure> {
+async fn revive(app: &App, here: &Here, key: &Key, form: &Submitted) -> Result<Response, Error> {
+    let version = form.version("version")?;
+    let mut members = at(app, here, key, version).await?;
     let changes = resolve::yours(here, form);
     members.retain(|(name, _)| changes.iter().all(|(changed, _)| changed != name));
     members.extend(changes.iter().cloned());
@@ -92,29 +87,13 @@ async fn revive(
         Outcome::Unwanted(row) if changes.is_empty() => {
             Ok(done(here, key, What::Already, row.version))
         }
-        Outcome::Unwanted(_) => met(app, here, key, base, changes).await,
-        Outcome::Gone(gone) => Ok(gone::answer(here, key, gone, changes)),
-        Outcome::Refused(error) => Err(error.into()),
-        _ => Err(conflict::missing(&here.resource).into()),
-    }
-}
-
-async fn met(
-    app: &App,
-    here: &Here,
-    key: &Key,
-    base: Version,
-    changes: Vec<Member>,
-) -> Result<Response, Failure> {
-    let asked = Asked::first(base, changes.clone());
-    match Draft::patch(here, key, base, changes)
-        .compare(app, here)
-        .await?
-    {
-        Outcome::Conflict(conflict) => Ok(merge::answer(here, key, &conflict, &asked)),
-        Outcome::Gone(gone) => Ok(gone::answer(here, key, gone, asked.yours)),
-        Outcome::Refused(error) => Err(error.into()),
-        _ => Err(conflict::missing(&here.resource).into()),
+        Outcome::Unwanted(_) => resolve::meet(app, here, key, version, changes).await,
+        Outcome::Gone(gone) => Ok(gone::answer(here, key, gone, changes, None)),
+        Outcome::Refused(error) => match write::read(app, here, key).await? {
+            Found::Gone(gone) => Ok(gone::answer(here, key, gone, changes, Some(&error))),
+            _ => Err(error),
+        },
+        _ => Err(conflict::missing(&here.resource)),
     }
 }
 

@@ -37,7 +37,6 @@ struct Page<'p> {
     kept: Vec<(String, String)>,
     choices: Vec<Choice>,
     operators: Vec<Choice>,
-    typed: String,
     problem: Option<String>,
     first: Option<String>,
     next: Option<String>,
@@ -183,7 +182,6 @@ fn answer(here: &Here, read: Result<Found, Error>) -> Response {
             .iter()
             .map(|(word, text)| choice(word, text))
             .collect(),
-        typed: String::new(),
         first: here.parameter("after").map(|_| address(resource, &kept)),
         next: next.map(paged),
         problem: problem.as_ref().map(|error| error.message().to_owned()),

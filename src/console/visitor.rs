@@ -28,6 +28,8 @@ const MOST: usize = 200;
 pub(super) struct Visitor {
     /// The actor of what is written.
     pub(super) actor: String,
+    /// Whether somebody gave that name, so that it is one person's.
+    pub(super) named: bool,
     /// What the last action did.
     pub(super) flash: Option<Flash>,
 }
@@ -43,11 +45,11 @@ impl FromRequestParts<App> for Visitor {
 impl Visitor {
     /// Reads the cookies.
     pub(super) fn of(headers: &HeaderMap) -> Self {
-        let named = cookie(headers, NAME).map(|name| clean(&words::decode(name)));
+        let given = cookie(headers, NAME).map(|name| clean(&words::decode(name)));
+        let given = given.filter(|name| !name.is_empty());
         Self {
-            actor: named
-                .filter(|name| !name.is_empty())
-                .unwrap_or_else(|| NOBODY.to_owned()),
+            named: given.is_some(),
+            actor: given.unwrap_or_else(|| NOBODY.to_owned()),
             flash: cookie(headers, flash::COOKIE).and_then(Flash::read),
         }
     }

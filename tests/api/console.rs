@@ -510,6 +510,168 @@ async fn a_further_change_keeps_the_decisions_that_still_hold() {
 }
 
 #[tokio::test]
+async fn a_stale_form_with_a_value_that_cannot_be_stored_loses_neither() {
+    let server = Server::start(TABLE, &["invoices"]).await;
+    let otto = Visitor::new(&server, "otto");
+    let form = otto.open().await.with("f.memo", "his");
+    server
+        .patch("/invoices/1", None, r#"{"memo": "hers"}"#)
+        .await
+        .expect(200);
+    for wrong in ["tomorrow", "2026-02-31"] {
+        let page = otto
+            .post(PAGE, &form.clone().with("f.due_on", wrong))
+            .await
+            .expect(422);
+        let again = page.form(PAGE);
+        assert_eq!(
+            (again.get("f.due_on"), again.get("f.memo")),
+            (Some(wrong), Some("his"))
+        );
+        assert_eq!(again.get("base"), Some("1"));
+        otto.post(PAGE, &again.with("f.due_on", "2026-02-28"))
+            .await
+            .expect(409)
+            .shows(&["his", "hers"]);
+    }
+    // A rule of the table is met when the merge is written; the page stays, with the field named.
+    let merge = format!("{PAGE}/merge");
+    let page = otto
+        .post(PAGE, &form.with("f.amount", "-5"))
+        .await
+        .expect(409);
+    let refused = otto
+        .post(&merge, &page.form(&merge).with("d.memo", "mine"))
+        .await
+        .expect(422);
+    let refused = refused.shows(&["invoices_amount_check", "Not saved"]);
+    let form = refused.form(&merge);
+    assert_eq!(form.get("d.memo"), Some("mine"));
+    otto.post(&merge, &form.with("d.amount", "edit").with("f.amount", "5"))
+        .await
+        .expect(303);
+    let stored = server
+        .value("SELECT concat_ws('|', amount, memo) FROM invoices")
+        .await;
+    assert_eq!(stored.as_deref(), Some("5.00|his"));
+}
+
+#[tokio::test]
+async fn changes_inside_one_document_are_merged() {
+    let server = Server::start(TABLE, &["invoices"]).await;
+    server
+        .patch("/invoices/1", None, r#"{"meta": {"a": 1, "b": 1}}"#)
+        .await
+        .expect(200);
+    let otto = Visitor::new(&server, "otto");
+    let his = otto.open().await.with("f.meta", "{\"a\": 2, \"b\": 1}");
+    server
+        .patch("/invoices/1", None, r#"{"meta": {"a": 1, "b": 1, "c": 3}}"#)
+        .await
+        .expect(200);
+    let page = otto
+        .post(PAGE, &his)
+        .await
+        .expect(409)
+        .shows(&["Merged from both", "Save both changes"]);
+    let merge = format!("{PAGE}/merge");
+    otto.post(&merge, &page.form(&merge)).await.expect(303);
+    let stored = server.value("SELECT meta FROM invoices").await;
+    assert_eq!(stored.as_deref(), Some(r#"{"a": 2, "b": 1, "c": 3}"#));
+}
+
+#[tokio::test]
+async fn without_history_every_difference_is_shown_and_nothing_combines() {
+    let server = Server::start(TABLE, &[]).await;
+    server
+        .sql("SELECT counterfoil.adopt('invoices', NULL, false)")
+        .await;
+    let server = Server::on(&server.database_url, "").await;
+    let otto = Visitor::new(&server, "otto");
+    let his = otto.open().await.with("f.amount", "1250");
+    server
+        .patch("/invoices/1", None, r#"{"memo": "hers"}"#)
+        .await
+        .expect(200);
+    let page = otto.post(PAGE, &his).await.expect(409);
+    let page = page.shows(&[
+        "is no longer kept, so nothing can be combined",
+        "not known any more",
+    ]);
+    let merge = format!("{PAGE}/merge");
+    otto.post(&merge, &page.form(&merge).with("d.amount", "mine"))
+        .await
+        .expect(303);
+    let stored = server
+        .value("SELECT concat_ws('|', amount, memo) FROM invoices")
+        .await;
+    assert_eq!(stored.as_deref(), Some("1250.00|hers"));
+    otto.get(&format!("{PAGE}/history"))
+        .await
+        .expect(200)
+        .shows(&["keeps no history"]);
+}
+
+#[tokio::test]
+async fn a_restore_that_is_refused_keeps_the_changes() {
+    let server = Server::start(TABLE, &["invoices"]).await;
+    let otto = Visitor::new(&server, "otto");
+    let his = otto
+        .open()
+        .await
+        .with("f.amount", "-5")
+        .with("f.memo", "his");
+    server.delete("/invoices/1", None).await.expect(204);
+    let restore = format!("{PAGE}/restore");
+    let form = otto.post(PAGE, &his).await.expect(410).form(&restore);
+    let refused = otto.post(&restore, &form).await.expect(422);
+    let again = refused
+        .shows(&["Not restored", "invoices_amount_check"])
+        .form(&restore);
+    assert_eq!(again.get("y.memo"), Some("\"his\""));
+    otto.post(&restore, &again.without("y.amount"))
+        .await
+        .expect(303);
+    let unknown = Form(vec![
+        ("version".into(), "77".into()),
+        ("current".into(), "3".into()),
+    ]);
+    let lost = otto.post(&restore, &unknown).await.expect(404);
+    lost.shows(&["Version 77 is no longer kept.", "Try again"]);
+}
+
+#[tokio::test]
+async fn composite_keys_and_references_lead_on() {
+    let sql = "
+        CREATE TABLE bookings (id uuid PRIMARY KEY, name text NOT NULL);
+        CREATE TABLE offers (booking uuid REFERENCES bookings, who text, price integer, PRIMARY KEY (booking, who));
+        INSERT INTO bookings VALUES ('01a11e90-0000-7000-8000-000000000001', 'Quay 4');
+        INSERT INTO offers VALUES ('01a11e90-0000-7000-8000-000000000001', 'a,b/c', 5);";
+    let server = Server::start(sql, &["bookings", "offers"]).await;
+    let otto = Visitor::new(&server, "otto");
+    let address = "/console/offers/01a11e90-0000-7000-8000-000000000001,a%2Cb%2Fc";
+    otto.get("/console/offers")
+        .await
+        .expect(200)
+        .shows(&[&format!("href=\"{address}\"")]);
+    let page = otto.get(address).await.expect(200);
+    let page = page.shows(&[
+        "href=\"/console/bookings/01a11e90-0000-7000-8000-000000000001\">Open in Bookings",
+    ]);
+    otto.post(address, &page.form(address).with("f.price", "6"))
+        .await
+        .expect(303);
+    assert_eq!(
+        server.value("SELECT price FROM offers").await.as_deref(),
+        Some("6")
+    );
+    otto.get("/console/bookings/01a11e90-0000-7000-8000-000000000001")
+        .await
+        .expect(200)
+        .shows(&["<h1>Quay 4</h1>"]);
+}
+
+#[tokio::test]
 async fn a_group_is_decided_as_one() {
     let config = "[resource.invoices]\ntable = \"public.invoices\"\nmerge.groups = [[\"amount\", \"currency\"]]";
     let server = Server::configured(TABLE, &["invoices"], config).await;
