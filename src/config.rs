@@ -7,7 +7,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use crate::catalog::{Catalog, Resource, Settings, quote_identifier};
+use crate::catalog::{Catalog, Resource, Retention, Settings, quote_identifier};
 use crate::merge::Rules;
 
 /// The whole file.
@@ -30,6 +30,8 @@ pub struct Server {
     pub connections: Option<usize>,
     /// The origins that browsers may call from; `*` for any.
     pub cors_origins: Vec<String>,
+    /// Whether the page of the demo is served at `/demo`; `dev` serves it with its demo tables.
+    pub demo: bool,
 }
 
 /// `[resource.NAME]`
@@ -50,6 +52,8 @@ pub struct ResourceConfig {
     pub conflict_status: Option<u16>,
     /// How fields merge.
     pub merge: Rules,
+    /// How much history to keep.
+    pub keep_history: Option<Retention>,
 }
 
 /// Why the configuration cannot be used.
@@ -80,10 +84,8 @@ impl Config {
     /// Where it cannot be read or names an unknown option.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
         let name = || path.display().to_string();
-        let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Unreadable {
-            path: name(),
-            source,
-        })?;
+        let text = std::fs::read_to_string(path)
+            .map_err(|source| ConfigError::Unreadable { path: name(), source })?;
         Self::parse(&text, &name())
     }
 
@@ -126,10 +128,7 @@ impl ResourceConfig {
         {
             problem(
                 "table",
-                format!(
-                    "{table} is not the adopted table, which is {}",
-                    resource.table
-                ),
+                format!("{table} is not the adopted table, which is {}", resource.table),
             );
         }
         for (option, columns) in [("read_only", &self.read_only), ("hidden", &self.hidden)] {
@@ -139,10 +138,7 @@ impl ResourceConfig {
                     None => problem(option, format!("{} has no column {column}", resource.table)),
                     Some(place) if option == "hidden" => {
                         if place == resource.version || resource.key.contains(&place) {
-                            problem(
-                                option,
-                                format!("{column} must be seen: it addresses the row"),
-                            );
+                            problem(option, format!("{column} must be seen: it addresses the row"));
                         } else {
                             resource.columns[place].hidden = true;
                         }
@@ -153,10 +149,10 @@ impl ResourceConfig {
         }
         let conflict_status = self.conflict_status.unwrap_or(409);
         if !matches!(conflict_status, 409 | 412) {
-            problem(
-                "conflict_status",
-                format!("{conflict_status} is neither 409 nor 412"),
-            );
+            problem("conflict_status", format!("{conflict_status} is neither 409 nor 412"));
+        }
+        if self.keep_history.is_some_and(|keep| keep.days.or(keep.versions).is_none_or(|n| n < 1)) {
+            problem("keep_history", "wants days or versions, at least 1".to_owned());
         }
         let known = resource.readable().map(|c| c.name.as_str());
         if let Err(error) = self.merge.validate(known) {
@@ -167,6 +163,7 @@ impl ResourceConfig {
             require_if_match: self.require_if_match,
             strict_etags: self.strict_etags,
             merge: self.merge.clone(),
+            retention: self.keep_history,
         };
         resource.describe_fields();
     }

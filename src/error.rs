@@ -89,11 +89,7 @@ impl Error {
             version: None,
             headers: Vec::new(),
         }));
-        if code.status() == 503 {
-            error.header("retry-after", "1")
-        } else {
-            error
-        }
+        if code.status() == 503 { error.header("retry-after", "1") } else { error }
     }
 
     /// A failure of one field.

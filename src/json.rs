@@ -37,10 +37,7 @@ pub fn check(bytes: &[u8]) -> Result<&str, Error> {
             .detail("offset", e.valid_up_to())
     })?;
     if text.trim_ascii().is_empty() {
-        return Err(Error::new(
-            Code::InvalidJson,
-            "The body is empty where JSON is expected",
-        ));
+        return Err(Error::new(Code::InvalidJson, "The body is empty where JSON is expected"));
     }
     if depth(text) > MAX_DEPTH {
         let message = format!("The body is nested more than {MAX_DEPTH} levels deep");
@@ -48,10 +45,7 @@ pub fn check(bytes: &[u8]) -> Result<&str, Error> {
     }
     let duplicate = Cell::new(None);
     let mut deserializer = serde_json::Deserializer::from_str(text);
-    let walked = Walk {
-        duplicate: &duplicate,
-    }
-    .deserialize(&mut deserializer);
+    let walked = Walk { duplicate: &duplicate }.deserialize(&mut deserializer);
     match walked.and_then(|()| deserializer.end()) {
         Ok(()) => Ok(text),
         Err(e) => Err(match duplicate.take() {
@@ -70,26 +64,19 @@ pub fn check(bytes: &[u8]) -> Result<&str, Error> {
 /// Whether a JSON text holds the character NUL, which PostgreSQL cannot store in text.
 pub fn holds_nul(json: &str) -> bool {
     json.match_indices("\\u0000").any(|(at, _)| {
-        json[..at]
-            .bytes()
-            .rev()
-            .take_while(|b| *b == b'\\')
-            .count()
-            .is_multiple_of(2)
+        json[..at].bytes().rev().take_while(|b| *b == b'\\').count().is_multiple_of(2)
     })
 }
 
 fn invalid(error: &serde_json::Error, what: &str) -> Error {
     let (line, column) = (error.line(), error.column());
     let message = format!("At line {line}, column {column}: {what}");
-    Error::new(Code::InvalidJson, message)
-        .detail("line", line)
-        .detail("column", column)
+    Error::new(Code::InvalidJson, message).detail("line", line).detail("column", column)
 }
 
 /// The nesting of a text, valid JSON or not. A scan of the bytes, so that a hostile body is refused
 /// before anything recurses over it.
-fn depth(text: &str) -> usize {
+pub fn depth(text: &str) -> usize {
     let (mut now, mut most, mut in_string, mut escaped) = (0_usize, 0, false, false);
     for byte in text.bytes() {
         match byte {
@@ -209,10 +196,7 @@ mod tests {
             read_object(br#"{"a": 1.10, "b": 12345678901234567890123, "c":{"x" : 1e400}}"#)
                 .unwrap();
         let values: Vec<_> = members.iter().map(|(_, v)| v.get()).collect();
-        assert_eq!(
-            values,
-            ["1.10", "12345678901234567890123", r#"{"x" : 1e400}"#]
-        );
+        assert_eq!(values, ["1.10", "12345678901234567890123", r#"{"x" : 1e400}"#]);
     }
 
     #[test]
@@ -237,17 +221,12 @@ mod tests {
         ] {
             assert_eq!(code(body), "INVALID_JSON", "{body}");
         }
-        for body in [
-            r#"{"a":1,"a":2}"#,
-            r#"{"a":{"b":1,"c":[{"d":1,"d":2}]}}"#,
-            r#"{"a":1,"\u0061":2}"#,
-        ] {
+        for body in
+            [r#"{"a":1,"a":2}"#, r#"{"a":{"b":1,"c":[{"d":1,"d":2}]}}"#, r#"{"a":1,"\u0061":2}"#]
+        {
             assert_eq!(code(body), "DUPLICATE_KEY", "{body}");
         }
-        assert_eq!(
-            read_object(b"{\"a\":\"\xff\"}").unwrap_err().code(),
-            Code::InvalidJson
-        );
+        assert_eq!(read_object(b"{\"a\":\"\xff\"}").unwrap_err().code(), Code::InvalidJson);
     }
 
     #[test]

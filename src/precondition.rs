@@ -60,8 +60,11 @@ impl Precondition {
         strict: bool,
     ) -> Result<Self, Error> {
         Ok(Self {
-            if_match: parse("If-Match", if_match, strict)?,
-            if_none_match: parse("If-None-Match", if_none_match, strict)?,
+            if_match: parse("If-Match", if_match, |tag| tag.read(strict))?,
+            // Compared weakly in every case (RFC 9110 §13.1.2).
+            if_none_match: parse("If-None-Match", if_none_match, |tag| {
+                Tag { weak: false, ..tag }.read(strict)
+            })?,
         })
     }
 
@@ -91,11 +94,7 @@ impl Precondition {
     pub fn standing(&self, current: Version) -> Standing {
         if self.if_match.as_ref().is_some_and(|c| !c.matches(current)) {
             Standing::Stale
-        } else if self
-            .if_none_match
-            .as_ref()
-            .is_some_and(|c| c.matches(current))
-        {
+        } else if self.if_none_match.as_ref().is_some_and(|c| c.matches(current)) {
             Standing::Unwanted
         } else {
             Standing::Holds
@@ -116,6 +115,19 @@ impl Precondition {
     }
 }
 
+/// Whether an `If-None-Match` over these lines names the tag with this text between its quotes, in
+/// the weak comparison (RFC 9110 §13.1.2). For answers that are no rows.
+///
+/// # Errors
+/// As [`Precondition::from_headers`].
+pub fn if_none_match_names<'a>(
+    lines: impl Iterator<Item = &'a [u8]>,
+    opaque: &str,
+) -> Result<bool, Error> {
+    let list = read_list("If-None-Match", lines)?;
+    Ok(list.is_some_and(|list| list.any || list.tags.iter().any(|tag| tag.opaque == opaque)))
+}
+
 fn versions(condition: Option<&Condition>) -> Option<Vec<i32>> {
     match condition {
         Some(Condition::Versions(versions)) => Some(versions.iter().map(|v| v.0).collect()),
@@ -126,14 +138,24 @@ fn versions(condition: Option<&Condition>) -> Option<Vec<i32>> {
 fn parse<'a>(
     header: &'static str,
     lines: impl Iterator<Item = &'a [u8]>,
-    strict: bool,
+    read: impl Fn(Tag<'a>) -> Option<Version>,
 ) -> Result<Option<Condition>, Error> {
+    Ok(read_list(header, lines)?.map(|list| {
+        if list.any {
+            return Condition::Any;
+        }
+        Condition::Versions(list.tags.into_iter().filter_map(read).collect())
+    }))
+}
+
+/// The tags of a header; `None` where it is absent.
+fn read_list<'a>(
+    header: &'static str,
+    lines: impl Iterator<Item = &'a [u8]>,
+) -> Result<Option<TagList<'a>>, Error> {
     let malformed = |why: &str| {
-        Error::new(
-            Code::InvalidIfMatch,
-            format!("{header} cannot be read: {why}"),
-        )
-        .detail("header", header)
+        Error::new(Code::InvalidIfMatch, format!("{header} cannot be read: {why}"))
+            .detail("header", header)
     };
     let mut list = TagList::default();
     let mut present = false;
@@ -146,14 +168,11 @@ fn parse<'a>(
     if !present {
         return Ok(None);
     }
-    match list {
-        TagList { any: true, tags } if tags.is_empty() => Ok(Some(Condition::Any)),
-        TagList { any: true, .. } => Err(malformed("\"*\" stands in a list")),
-        TagList { tags, .. } if tags.is_empty() => Err(malformed("it is empty")),
+    match &list {
+        TagList { any: true, tags } if !tags.is_empty() => Err(malformed("\"*\" stands in a list")),
+        TagList { any: false, tags } if tags.is_empty() => Err(malformed("it is empty")),
         TagList { tags, .. } if tags.len() > MOST_TAGS => Err(malformed("it names too many tags")),
-        TagList { tags, .. } => Ok(Some(Condition::Versions(
-            tags.iter().filter_map(|tag| tag.read(strict)).collect(),
-        ))),
+        _ => Ok(Some(list)),
     }
 }
 
@@ -187,9 +206,7 @@ impl<'a> TagList<'a> {
             self.any = true;
             return Ok(after);
         }
-        let (weak, quoted) = rest
-            .strip_prefix("W/")
-            .map_or((false, rest), |after| (true, after));
+        let (weak, quoted) = rest.strip_prefix("W/").map_or((false, rest), |after| (true, after));
         let (opaque, after) = match quoted.strip_prefix('"') {
             Some(inner) => inner.split_once('"').ok_or("a quote is not closed")?,
             None if !weak => bare_version(rest)?,
@@ -205,14 +222,8 @@ impl<'a> TagList<'a> {
 
 /// `If-Match: 7`, as scripts write it: digits without quotes.
 fn bare_version(rest: &str) -> Result<(&str, &str), &'static str> {
-    let end = rest
-        .find(|c: char| !c.is_ascii_digit())
-        .unwrap_or(rest.len());
-    if end == 0 {
-        Err("a tag must stand in quotes")
-    } else {
-        Ok(rest.split_at(end))
-    }
+    let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+    if end == 0 { Err("a tag must stand in quotes") } else { Ok(rest.split_at(end)) }
 }
 
 #[cfg(test)]
@@ -220,7 +231,8 @@ mod tests {
     use super::*;
 
     fn read(lines: &[&[u8]]) -> Result<Option<Condition>, String> {
-        parse("If-Match", lines.iter().copied(), false).map_err(|e| e.message().to_owned())
+        parse("If-Match", lines.iter().copied(), |tag| tag.read(false))
+            .map_err(|e| e.message().to_owned())
     }
 
     fn of(versions: &[i32]) -> Condition {
@@ -286,16 +298,10 @@ mod tests {
 
     #[test]
     fn if_match_is_judged_before_if_none_match() {
-        let both = Precondition {
-            if_match: Some(of(&[7])),
-            if_none_match: Some(of(&[8])),
-        };
+        let both = Precondition { if_match: Some(of(&[7])), if_none_match: Some(of(&[8])) };
         assert_eq!(both.standing(Version(8)), Standing::Stale);
         assert_eq!(both.standing(Version(7)), Standing::Holds);
-        let none = Precondition {
-            if_match: None,
-            if_none_match: Some(of(&[8])),
-        };
+        let none = Precondition { if_match: None, if_none_match: Some(of(&[8])) };
         assert_eq!(none.standing(Version(8)), Standing::Unwanted);
     }
 }

@@ -13,6 +13,7 @@ use crate::config::Config;
 use crate::db::connect::{self, OLDEST};
 use crate::db::{Db, migrate};
 use crate::http::{self, App, Limits};
+use crate::record::retention;
 
 /// Connections to the database where nothing else is said: enough to keep a small server's cores
 /// busy, few enough for PostgreSQL to serve them side by side.
@@ -44,12 +45,12 @@ pub struct Service {
     pub router: Router,
     /// What its handlers work with.
     pub app: App,
-    watcher: JoinHandle<()>,
+    tasks: [JoinHandle<()>; 2],
 }
 
 impl Drop for Service {
     fn drop(&mut self) {
-        self.watcher.abort();
+        self.tasks.iter().for_each(JoinHandle::abort);
     }
 }
 
@@ -78,13 +79,13 @@ pub async fn start(database_url: &str, config: Config) -> Result<Service, StartE
         catalog: Arc::new(ArcSwap::from_pointee(catalog)),
         refresh: Arc::new(Notify::new()),
         limits: Limits::default(),
+        openapi: http::openapi::serve::Cache::default(),
     };
     let (db, catalog, refresh) = (app.db.clone(), app.catalog.clone(), app.refresh.clone());
-    let router = http::router(app.clone(), &config.server.cors_origins);
-    let watcher = tokio::spawn(watch::run(db, catalog, refresh, Arc::new(config)));
-    Ok(Service {
-        router,
-        app,
-        watcher,
-    })
+    let router = http::router(app.clone(), &config.server.cors_origins, config.server.demo);
+    let tasks = [
+        tokio::spawn(retention::run(db.clone(), catalog.clone())),
+        tokio::spawn(watch::run(db, catalog, refresh, Arc::new(config))),
+    ];
+    Ok(Service { router, app, tasks })
 }

@@ -38,16 +38,9 @@ impl Tag<'_> {
     /// `strict` they name nothing, as RFC 9110 §8.8.3.2 has it for the strong comparison.
     pub fn read(&self, strict: bool) -> Option<Version> {
         if strict {
-            return if self.weak {
-                None
-            } else {
-                canonical(self.opaque)
-            };
+            return if self.weak { None } else { canonical(self.opaque) };
         }
-        let digits = self
-            .opaque
-            .find(|c: char| !c.is_ascii_digit())
-            .unwrap_or(self.opaque.len());
+        let digits = self.opaque.find(|c: char| !c.is_ascii_digit()).unwrap_or(self.opaque.len());
         let (number, suffix) = self.opaque.split_at(digits);
         let known = suffix.is_empty()
             || ["--", "-", ";"]
@@ -63,11 +56,7 @@ fn canonical(digits: &str) -> Option<Version> {
     let plain = !digits.is_empty()
         && digits.bytes().all(|b| b.is_ascii_digit())
         && (digits == "0" || !digits.starts_with('0'));
-    if plain {
-        digits.parse().ok().map(Version)
-    } else {
-        None
-    }
+    if plain { digits.parse().ok().map(Version) } else { None }
 }
 
 #[cfg(test)]
@@ -76,12 +65,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn read(opaque: &str) -> Option<i32> {
-        Tag {
-            weak: false,
-            opaque,
-        }
-        .read(false)
-        .map(|v| v.0)
+        Tag { weak: false, opaque }.read(false).map(|v| v.0)
     }
 
     #[test]
@@ -89,14 +73,7 @@ mod tests {
         for opaque in ["7", "7-gzip", "7--gzip", "7;br", "7-br", "7;gzip", "7-zstd"] {
             assert_eq!(read(opaque), Some(7), "{opaque}");
         }
-        assert_eq!(
-            Tag {
-                weak: true,
-                opaque: "7"
-            }
-            .read(false),
-            Some(Version(7))
-        );
+        assert_eq!(Tag { weak: true, opaque: "7" }.read(false), Some(Version(7)));
     }
 
     #[test]
@@ -120,30 +97,9 @@ mod tests {
 
     #[test]
     fn strict_tags_are_compared_as_rfc_9110_has_it() {
-        assert_eq!(
-            Tag {
-                weak: true,
-                opaque: "7"
-            }
-            .read(true),
-            None
-        );
-        assert_eq!(
-            Tag {
-                weak: false,
-                opaque: "7-gzip"
-            }
-            .read(true),
-            None
-        );
-        assert_eq!(
-            Tag {
-                weak: false,
-                opaque: "7"
-            }
-            .read(true),
-            Some(Version(7))
-        );
+        assert_eq!(Tag { weak: true, opaque: "7" }.read(true), None);
+        assert_eq!(Tag { weak: false, opaque: "7-gzip" }.read(true), None);
+        assert_eq!(Tag { weak: false, opaque: "7" }.read(true), Some(Version(7)));
     }
 
     proptest! {

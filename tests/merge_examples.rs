@@ -14,12 +14,7 @@ fn one(rules: &str, base: &str, yours: &str, theirs: &str) -> Merge {
 
 /// The merged field as JSON text, `None` where it clashes.
 fn text(merge: Merge) -> Option<String> {
-    Some(
-        merge
-            .merged?
-            .get("f")
-            .map_or_else(String::new, Value::to_string),
-    )
+    Some(merge.merged?.get("f").map_or_else(String::new, Value::to_string))
 }
 
 fn row(value: Value) -> Row {
@@ -27,11 +22,7 @@ fn row(value: Value) -> Row {
 }
 
 fn verdict_of(merge: &Merge, field: &str) -> Option<Verdict> {
-    merge
-        .fields
-        .iter()
-        .find(|verdict| verdict.field == field)
-        .map(|verdict| verdict.verdict)
+    merge.fields.iter().find(|verdict| verdict.field == field).map(|verdict| verdict.verdict)
 }
 
 #[test]
@@ -81,10 +72,7 @@ fn columns_stay_in_order() {
         &Rules::default(),
         Resolve::Fail,
     );
-    assert_eq!(
-        serde_json::to_string(&result.merged).unwrap(),
-        r#"{"z":1,"a":2,"m":3}"#
-    );
+    assert_eq!(serde_json::to_string(&result.merged).unwrap(), r#"{"z":1,"a":2,"m":3}"#);
 }
 
 #[test]
@@ -100,18 +88,13 @@ fn a_missing_field_is_not_null() {
     assert_eq!(verdict_of(&result, "b"), Some(Verdict::Yours));
     assert_eq!(result.merged.unwrap(), row(json!({"a": 2})));
     let dropped = serde_json::to_value(&result.fields).unwrap();
-    assert_eq!(
-        dropped[1],
-        json!({"field": "b", "verdict": "yours", "base": null, "theirs": null})
-    );
+    assert_eq!(dropped[1], json!({"field": "b", "verdict": "yours", "base": null, "theirs": null}));
 }
 
 #[test]
 fn spelling_is_no_change() {
     let mut rules = Rules::default();
-    rules
-        .comparisons
-        .insert("at".to_owned(), Comparison::Instant);
+    rules.comparisons.insert("at".to_owned(), Comparison::Instant);
     rules.comparisons.insert("n".to_owned(), Comparison::Number);
     let read = |text| serde_json::from_str::<Row>(text).unwrap();
     let base = read(r#"{"n":1.0,"at":"2026-11-30T09:00:00+00:00","doc":{"a":1,"b":[2]}}"#);
@@ -123,12 +106,7 @@ fn spelling_is_no_change() {
 #[test]
 fn huge_numbers_are_compared_to_the_last_digit() {
     let long = "1".repeat(5_000);
-    let result = one(
-        "",
-        &format!("{long}1"),
-        &format!("{long}1.0"),
-        &format!("{long}2"),
-    );
+    let result = one("", &format!("{long}1"), &format!("{long}1.0"), &format!("{long}2"));
     assert_eq!(verdict_of(&result, "f"), Some(Verdict::Theirs));
     assert_eq!(text(result).unwrap(), format!("{long}2"));
     assert_eq!(text(one("", "1e400", "1e401", "1e402")), None);
@@ -145,17 +123,10 @@ fn a_group_clashes_as_one() {
     assert_eq!(verdict_of(&result, "amount"), Some(Verdict::Both));
     assert_eq!(verdict_of(&result, "currency"), Some(Verdict::Both));
     assert_eq!(verdict_of(&result, "rate"), None);
-    let mine = merge(&base, &yours, &theirs, &rules, Resolve::Mine)
-        .merged
-        .unwrap();
+    let mine = merge(&base, &yours, &theirs, &rules, Resolve::Mine).merged.unwrap();
     assert_eq!(mine, yours);
-    let others = merge(&base, &yours, &theirs, &rules, Resolve::Theirs)
-        .merged
-        .unwrap();
-    assert_eq!(
-        others,
-        row(json!({"amount": 1, "currency": "USD", "rate": 1, "memo": "y"}))
-    );
+    let others = merge(&base, &yours, &theirs, &rules, Resolve::Theirs).merged.unwrap();
+    assert_eq!(others, row(json!({"amount": 1, "currency": "USD", "rate": 1, "memo": "y"})));
 }
 
 #[test]
@@ -168,11 +139,7 @@ fn a_group_is_no_clash_where_one_side_or_both_alike_changed_it() {
     assert!(merge(&base, &changed, &base, &rules, Resolve::Fail).is_clean());
     let half = row(json!({"a": 2, "b": 1}));
     let result = merge(&base, &changed, &half, &rules, Resolve::Fail);
-    assert_eq!(
-        verdict_of(&result, "a"),
-        Some(Verdict::Both),
-        "(2, 2) is not (2, 1)"
-    );
+    assert_eq!(verdict_of(&result, "a"), Some(Verdict::Both), "(2, 2) is not (2, 1)");
 }
 
 #[test]
@@ -182,29 +149,12 @@ fn objects_merge_by_key_at_every_depth() {
     let theirs = r#"{"city":"Bern","geo":{"lat":1,"lon":3,"alt":null}}"#;
     let result = one("", base, yours, theirs);
     assert_eq!(verdict_of(&result, "f"), Some(Verdict::Merged));
-    assert_eq!(
-        text(result).unwrap(),
-        r#"{"city":"Basel","geo":{"alt":null,"lat":1,"lon":3}}"#
-    );
-    assert_eq!(
-        text(one("", r#"{"a":1}"#, r#"{"a":2}"#, r#"{"a":3}"#)),
-        None
-    );
-    assert_eq!(
-        text(one("", r#"{"a":1}"#, r#"{"a":null}"#, "{}")),
-        None,
-        "null is not removed"
-    );
-    assert_eq!(
-        text(one("", r#"{"a":1}"#, "{}", r#"{"a":1,"b":2}"#)).unwrap(),
-        r#"{"b":2}"#
-    );
+    assert_eq!(text(result).unwrap(), r#"{"city":"Basel","geo":{"alt":null,"lat":1,"lon":3}}"#);
+    assert_eq!(text(one("", r#"{"a":1}"#, r#"{"a":2}"#, r#"{"a":3}"#)), None);
+    assert_eq!(text(one("", r#"{"a":1}"#, r#"{"a":null}"#, "{}")), None, "null is not removed");
+    assert_eq!(text(one("", r#"{"a":1}"#, "{}", r#"{"a":1,"b":2}"#)).unwrap(), r#"{"b":2}"#);
     assert_eq!(text(one("", r#"{"a":1}"#, "null", r#"{"a":2}"#)), None);
-    assert_eq!(
-        text(one("", "null", r#"{"a":1}"#, r#"{"b":1}"#)),
-        None,
-        "no object to begin with"
-    );
+    assert_eq!(text(one("", "null", r#"{"a":1}"#, r#"{"b":1}"#)), None, "no object to begin with");
 }
 
 #[test]
@@ -214,31 +164,18 @@ fn a_clash_deep_inside_is_resolved_alone() {
     let theirs = row(json!({"doc": {"a": 3, "b": 1, "c": 3}}));
     let mine = merge(&base, &yours, &theirs, &Rules::default(), Resolve::Mine);
     assert_eq!(verdict_of(&mine, "doc"), Some(Verdict::Both));
-    assert_eq!(
-        mine.merged.unwrap(),
-        row(json!({"doc": {"a": 2, "b": 2, "c": 3}}))
-    );
+    assert_eq!(mine.merged.unwrap(), row(json!({"doc": {"a": 2, "b": 2, "c": 3}})));
 }
 
 #[test]
 fn sixty_four_levels_are_no_trouble() {
     let nest = |inner: &str| format!("{}{inner}{}", "{\"k\":".repeat(64), "}".repeat(64));
-    let result = one(
-        "",
-        &nest(r#"{"a":1,"b":1}"#),
-        &nest(r#"{"a":2,"b":1}"#),
-        &nest(r#"{"a":1,"b":2}"#),
-    );
+    let result =
+        one("", &nest(r#"{"a":1,"b":1}"#), &nest(r#"{"a":2,"b":1}"#), &nest(r#"{"a":1,"b":2}"#));
     assert_eq!(text(result).unwrap(), nest(r#"{"a":2,"b":2}"#));
     let arrays = |inner: &str| format!("{}{inner}{}", "[".repeat(64), "]".repeat(64));
     assert_eq!(
-        text(one(
-            "set = ['f']",
-            &arrays("1"),
-            &arrays("2"),
-            &arrays("1.0")
-        ))
-        .unwrap(),
+        text(one("set = ['f']", &arrays("1"), &arrays("2"), &arrays("1.0"))).unwrap(),
         arrays("2")
     );
 }
@@ -246,10 +183,7 @@ fn sixty_four_levels_are_no_trouble() {
 #[test]
 fn arrays_are_one_value_unless_declared() {
     assert_eq!(text(one("", "[1,2]", "[1,2,3]", "[0,1,2]")), None);
-    assert_eq!(
-        text(one("", "[1,2]", "[1,2,3]", "[1.0,2]")).unwrap(),
-        "[1,2,3]"
-    );
+    assert_eq!(text(one("", "[1,2]", "[1,2,3]", "[1.0,2]")).unwrap(), "[1,2,3]");
 }
 
 #[test]
@@ -258,10 +192,7 @@ fn sets_take_every_addition_and_removal() {
     assert_eq!(set("[1,2,3]", "[1,3,4]", "[1,2,5]").unwrap(), "[1,5,4]");
     assert_eq!(set("[1]", "[1,2]", "[1,2.0,3]").unwrap(), "[1,2.0,3]");
     assert_eq!(set("[1,1,2]", "[1,1,2,2,3]", "[1]").unwrap(), "[1,3]");
-    assert_eq!(
-        set(r#"[{"a":1,"b":2}]"#, r#"[{"b":2,"a":1.0},1]"#, "[2]").unwrap(),
-        "[2,1]"
-    );
+    assert_eq!(set(r#"[{"a":1,"b":2}]"#, r#"[{"b":2,"a":1.0},1]"#, "[2]").unwrap(), "[2,1]");
     assert_eq!(set("null", "[1]", "[2]").unwrap(), "[2,1]");
     assert_eq!(set("[1]", "[]", "[2]").unwrap(), "[2]");
     assert_eq!(set("[1]", "null", "[2]"), None, "NULL is no empty set");
@@ -278,10 +209,7 @@ fn keyed_arrays_match_by_key() {
         r#"[{"id":1,"qty":5,"text":"a"},{"id":2,"qty":1},{"id":3}]"#,
         r#"[{"id":4},{"id":1,"qty":1,"text":"b"}]"#,
     );
-    assert_eq!(
-        merged.unwrap(),
-        r#"[{"id":4},{"id":1,"qty":5,"text":"b"},{"id":3}]"#
-    );
+    assert_eq!(merged.unwrap(), r#"[{"id":4},{"id":1,"qty":5,"text":"b"},{"id":3}]"#);
 }
 
 #[test]
@@ -297,16 +225,9 @@ fn an_element_edited_and_removed_clashes() {
         row(json!({"f": [{"id": 2}]})),
     );
     let rules: Rules = toml::from_str("keyed = { f = 'id' }").unwrap();
-    let resolved = |resolve| {
-        merge(&base, &edited, &removed, &rules, resolve)
-            .merged
-            .unwrap()
-    };
+    let resolved = |resolve| merge(&base, &edited, &removed, &rules, resolve).merged.unwrap();
     assert_eq!(resolved(Resolve::Mine), edited);
-    assert_eq!(
-        resolved(Resolve::Theirs),
-        row(json!({"f": [{"id": 2}, {"id": 3}]}))
-    );
+    assert_eq!(resolved(Resolve::Theirs), row(json!({"f": [{"id": 2}, {"id": 3}]})));
 }
 
 #[test]
@@ -335,21 +256,13 @@ fn keys_must_be_there_once() {
         let added = r#"[{"id":1},{"id":2}]"#;
         assert_eq!(keyed(base, broken, added), None, "{broken}");
         assert_eq!(keyed(base, added, broken), None, "{broken}");
-        assert_eq!(
-            keyed(base, broken, base).unwrap(),
-            broken,
-            "one side may do as it likes"
-        );
+        assert_eq!(keyed(base, broken, base).unwrap(), broken, "one side may do as it likes");
     }
 }
 
 #[test]
 fn a_number_and_a_text_are_two_keys() {
-    let merged = keyed(
-        r#"[{"id":1}]"#,
-        r#"[{"id":1},{"id":"1"}]"#,
-        r#"[{"id":1,"a":1}]"#,
-    );
+    let merged = keyed(r#"[{"id":1}]"#, r#"[{"id":1},{"id":"1"}]"#, r#"[{"id":1,"a":1}]"#);
     assert_eq!(merged.unwrap(), r#"[{"a":1,"id":1},{"id":"1"}]"#);
 }
 
@@ -357,28 +270,16 @@ fn a_number_and_a_text_are_two_keys() {
 fn counters_add_both_differences_exactly() {
     let counter = |base, yours, theirs| text(one("counter = ['f']", base, yours, theirs));
     assert_eq!(counter("10", "11", "15").unwrap(), "16");
-    assert_eq!(
-        counter("10", "11", "11").unwrap(),
-        "12",
-        "two who count one are two"
-    );
+    assert_eq!(counter("10", "11", "11").unwrap(), "12", "two who count one are two");
     assert_eq!(counter("0.1", "0.3", "0.2").unwrap(), "0.4");
     assert_eq!(
         counter("9007199254740992", "9007199254740993", "9007199254740994").unwrap(),
         "9007199254740995"
     );
     assert_eq!(counter("5", "0", "1").unwrap(), "-4");
-    assert_eq!(
-        counter("0", "1e999999999", "1"),
-        None,
-        "too long to write out"
-    );
+    assert_eq!(counter("0", "1e999999999", "1"), None, "too long to write out");
     assert_eq!(counter("null", "1", "2"), None);
-    assert_eq!(
-        counter("null", "1", "1").unwrap(),
-        "1",
-        "nothing to count from: both set it"
-    );
+    assert_eq!(counter("null", "1", "1").unwrap(), "1", "nothing to count from: both set it");
     assert_eq!(counter("1", "\"2\"", "3"), None);
     let result = one("counter = ['f']", "10", "11", "15");
     assert_eq!(
@@ -391,32 +292,14 @@ fn counters_add_both_differences_exactly() {
 fn long_texts_merge_line_by_line() {
     let lines = |base: &str, yours: &str, theirs: &str| {
         let quote = |text: &str| Value::from(text).to_string();
-        text(one(
-            "text = ['f']",
-            &quote(base),
-            &quote(yours),
-            &quote(theirs),
-        ))
+        text(one("text = ['f']", &quote(base), &quote(yours), &quote(theirs)))
     };
-    assert_eq!(
-        lines("a\nb\nc", "A\nb\nc", "a\nb\nC").unwrap(),
-        r#""A\nb\nC""#
-    );
+    assert_eq!(lines("a\nb\nc", "A\nb\nc", "a\nb\nC").unwrap(), r#""A\nb\nC""#);
     assert_eq!(lines("a\nb\nc", "A\nb\nc", "X\nb\nc"), None);
     assert_eq!(lines("", "mine", "theirs"), None);
-    assert_eq!(
-        text(one("text = ['f']", "null", "\"\"", "null")).unwrap(),
-        "\"\""
-    );
-    assert_eq!(
-        text(one("text = ['f']", "\"a\"", "\"\"", "null")),
-        None,
-        "empty is not NULL"
-    );
-    assert_eq!(
-        text(one("text = ['f']", "\"a\\nb\\nc\"", "1", "\"a\\nb\"")),
-        None
-    );
+    assert_eq!(text(one("text = ['f']", "null", "\"\"", "null")).unwrap(), "\"\"");
+    assert_eq!(text(one("text = ['f']", "\"a\"", "\"\"", "null")), None, "empty is not NULL");
+    assert_eq!(text(one("text = ['f']", "\"a\\nb\\nc\"", "1", "\"a\\nb\"")), None);
     assert_eq!(
         text(one("", "\"a\\nb\\nc\"", "\"A\\nb\\nc\"", "\"a\\nb\\nC\"")),
         None,

@@ -15,9 +15,8 @@ use serde_json::{Value, json};
 
 const CASES: u32 = 15_000;
 
-const FIELDS: [&str; 10] = [
-    "amount", "currency", "due_at", "memo", "tags", "lines", "views", "notes", "meta", "steps",
-];
+const FIELDS: [&str; 10] =
+    ["amount", "currency", "due_at", "memo", "tags", "lines", "views", "notes", "meta", "steps"];
 
 static RULES: LazyLock<Rules> = LazyLock::new(|| {
     let mut rules: Rules = toml::from_str(
@@ -57,22 +56,10 @@ fn edited_value(field: &str, old: Option<&Value>, how: u8, what: u8) -> Value {
         return Value::Null;
     }
     match field {
-        "amount" => spelled(
-            &[
-                "1",
-                "1.0",
-                "10e-1",
-                "2",
-                "99999999999999999999.10",
-                "-0",
-                "0",
-            ],
-            what,
-        ),
-        "views" => spelled(
-            &["0", "1", "7", "-3", "1e2", "123456789012345678901234567890"],
-            what,
-        ),
+        "amount" => {
+            spelled(&["1", "1.0", "10e-1", "2", "99999999999999999999.10", "-0", "0"], what)
+        }
+        "views" => spelled(&["0", "1", "7", "-3", "1e2", "123456789012345678901234567890"], what),
         "currency" => json!(["EUR", "USD", "CHF"][usize::from(what) % 3]),
         "due_at" => json!(INSTANTS[usize::from(what) % INSTANTS.len()]),
         "memo" => json!(["", " ", "paid", "é", "e\u{301}"][usize::from(what) % 5]),
@@ -112,9 +99,7 @@ fn edited_lines(old: Option<&Value>, how: u8, what: u8) -> Value {
     let mut lines = old.and_then(Value::as_array).cloned().unwrap_or_default();
     let at = usize::from(how / 8) % (lines.len() + 1);
     let taken = |id: u8| lines.iter().any(|line| line["id"] == json!(id));
-    let free = (0..64)
-        .map(|step: u8| what.wrapping_add(step) % 64)
-        .find(|id| !taken(*id));
+    let free = (0..64).map(|step: u8| what.wrapping_add(step) % 64).find(|id| !taken(*id));
     match how % 8 {
         0 if at < lines.len() => drop(lines.remove(at)),
         1 if at < lines.len() => lines[at..].reverse(),
@@ -137,10 +122,7 @@ fn edited_text(old: Option<&Value>, how: u8, what: u8) -> Value {
         1 => lines[at] = "changed",
         2 => return json!(text.replace("\r\n", "\n").replace('\n', "\r\n")),
         3 => return json!(text.replacen('\n', "\r\n", 1)),
-        _ => lines.insert(
-            at,
-            ["a", "b", "c", "", "x\r", "ß", "d", "e"][usize::from(what) % 8],
-        ),
+        _ => lines.insert(at, ["a", "b", "c", "", "x\r", "ß", "d", "e"][usize::from(what) % 8]),
     }
     json!(lines.join("\n"))
 }
@@ -177,9 +159,7 @@ fn triple_without_counter() -> impl Strategy<Value = [Row; 3]> {
 
 fn without_counter(row: &Row) -> Row {
     let fields = row.iter().filter(|(field, _)| *field != "views");
-    fields
-        .map(|(field, value)| (field.to_owned(), value.clone()))
-        .collect()
+    fields.map(|(field, value)| (field.to_owned(), value.clone())).collect()
 }
 
 fn json_row(value: Value) -> Row {
@@ -204,16 +184,11 @@ fn sorted(fields: &[&str], row: &Row) -> Row {
         }
         _ => value.clone(),
     };
-    row.iter()
-        .map(|(field, value)| (field.to_owned(), sort(field, value)))
-        .collect()
+    row.iter().map(|(field, value)| (field.to_owned(), sort(field, value))).collect()
 }
 
 fn clashes(merge: &Merge) -> Vec<&str> {
-    let both = merge
-        .fields
-        .iter()
-        .filter(|field| field.verdict == Verdict::Both);
+    let both = merge.fields.iter().filter(|field| field.verdict == Verdict::Both);
     let mut both: Vec<&str> = both.map(|field| field.field.as_str()).collect();
     both.sort_unstable();
     both
@@ -224,11 +199,7 @@ fn merged(base: &Row, yours: &Row, theirs: &Row) -> Option<Row> {
 }
 
 fn config(cases: u32) -> ProptestConfig {
-    ProptestConfig {
-        cases,
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    }
+    ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
 }
 
 proptest! {
@@ -341,18 +312,11 @@ fn the_triples_reach_every_verdict_of_every_field() {
             *seen.entry((field.field, field.verdict)).or_default() += 1;
         }
     }
-    assert!(
-        (1_000..3_500).contains(&clean),
-        "{clean} of 4000 merge clean"
-    );
+    assert!((1_000..3_500).contains(&clean), "{clean} of 4000 merge clean");
     for field in FIELDS {
-        for verdict in [
-            Verdict::Yours,
-            Verdict::Theirs,
-            Verdict::Same,
-            Verdict::Both,
-            Verdict::Merged,
-        ] {
+        for verdict in
+            [Verdict::Yours, Verdict::Theirs, Verdict::Same, Verdict::Both, Verdict::Merged]
+        {
             let never = match verdict {
                 Verdict::Both | Verdict::Same => field == "views",
                 Verdict::Merged => !["tags", "lines", "views", "notes", "meta"].contains(&field),
@@ -385,10 +349,7 @@ fn any_json() -> impl Strategy<Value = Value> {
 
 fn any_row() -> impl Strategy<Value = Row> {
     vec((0..FIELDS.len(), any_json()), 0..6).prop_map(|fields| {
-        fields
-            .into_iter()
-            .map(|(field, value)| (FIELDS[field].to_owned(), value))
-            .collect()
+        fields.into_iter().map(|(field, value)| (FIELDS[field].to_owned(), value)).collect()
     })
 }
 

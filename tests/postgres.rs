@@ -27,10 +27,7 @@ impl Scratch {
     }
 
     fn options(&self) -> Options {
-        Options {
-            durable: false,
-            ..Options::new(self.0.join("pg"))
-        }
+        Options { durable: false, ..Options::new(self.0.join("pg")) }
     }
 }
 
@@ -43,36 +40,24 @@ impl Drop for Scratch {
 /// Whether a process is there and more than an entry that nobody has collected yet.
 fn alive(pid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit_once(") ")
-        .is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
 }
 
 fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !condition() {
-        assert!(
-            begun.elapsed() < Duration::from_secs(20),
-            "{what}: not within 20 s"
-        );
+        assert!(begun.elapsed() < Duration::from_secs(20), "{what}: not within 20 s");
         std::thread::sleep(Duration::from_millis(10));
     }
 }
 
 fn kill(signal: &str, pid: u32) {
     let command = format!("kill -s {signal} {pid}");
-    assert!(
-        Command::new("sh")
-            .args(["-c", &command])
-            .status()
-            .unwrap()
-            .success()
-    );
+    assert!(Command::new("sh").args(["-c", &command]).status().unwrap().success());
 }
 
 async fn show(postgres: &Postgres, setting: &str) -> String {
-    let mut connection = PgConnection::connect(&postgres.url("postgres"))
-        .await
-        .unwrap();
+    let mut connection = PgConnection::connect(&postgres.url("postgres")).await.unwrap();
     sqlx::query_scalar("SELECT current_setting($1)")
         .bind(setting)
         .fetch_one(&mut connection)
@@ -85,9 +70,7 @@ async fn it_starts_keeps_its_data_over_a_restart_and_leaves_nothing_behind() {
     const NAME: &str = r#"Bücher & "more"/%20"#;
     let scratch = Scratch::new("restart");
     let mut options = scratch.options();
-    options
-        .settings
-        .push(("work_mem".to_owned(), "7MB".to_owned()));
+    options.settings.push(("work_mem".to_owned(), "7MB".to_owned()));
 
     let postgres = Postgres::start(&options).await.unwrap();
     let pid = postgres.pid();
@@ -95,10 +78,7 @@ async fn it_starts_keeps_its_data_over_a_restart_and_leaves_nothing_behind() {
     assert_eq!(show(&postgres, "fsync").await, "off");
     assert_eq!(show(&postgres, "server_encoding").await, "UTF8");
     assert_eq!(show(&postgres, "listen_addresses").await, "");
-    let mode = fs::metadata(postgres.socket_dir())
-        .unwrap()
-        .permissions()
-        .mode();
+    let mode = fs::metadata(postgres.socket_dir()).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o700);
     postgres.create_database_if_missing(NAME).await.unwrap();
     postgres.create_database_if_missing(NAME).await.unwrap();
@@ -119,10 +99,7 @@ async fn it_starts_keeps_its_data_over_a_restart_and_leaves_nothing_behind() {
     let postgres = Postgres::start(&options).await.unwrap();
     let took = begun.elapsed();
     println!("second start: {took:?}");
-    assert!(
-        took < Duration::from_secs(5),
-        "the second start took {took:?}"
-    );
+    assert!(took < Duration::from_secs(5), "the second start took {took:?}");
     assert_eq!(show(&postgres, "fsync").await, "on");
     let mut connection = PgConnection::connect(&postgres.url(NAME)).await.unwrap();
     let name: String = sqlx::query_scalar("SELECT current_database()::text")
@@ -142,23 +119,14 @@ async fn a_second_owner_of_a_directory_is_refused_by_name() {
     let first = Postgres::start(&scratch.options()).await.unwrap();
     // By another spelling of the path, too.
     let mut options = scratch.options();
-    options.data_dir = scratch
-        .0
-        .join("../")
-        .join(scratch.0.file_name().unwrap())
-        .join("pg");
+    options.data_dir = scratch.0.join("../").join(scratch.0.file_name().unwrap()).join("pg");
     let error = Postgres::start(&options).await.unwrap_err();
     assert!(
         matches!(error, Error::InUse { owner: Some(pid), .. } if pid == std::process::id()),
         "{error}"
     );
     first.stop().await.unwrap();
-    Postgres::start(&options)
-        .await
-        .unwrap()
-        .stop()
-        .await
-        .unwrap();
+    Postgres::start(&options).await.unwrap().stop().await.unwrap();
 }
 
 /// What the next test runs as a process of its own, to be killed.
@@ -168,10 +136,7 @@ async fn owner_that_waits_to_be_killed() {
     let Some(data_dir) = std::env::var_os("COUNTERFOIL_TEST_OWNED_DIR") else {
         return;
     };
-    let options = Options {
-        durable: false,
-        ..Options::new(data_dir)
-    };
+    let options = Options { durable: false, ..Options::new(data_dir) };
     let postgres = Postgres::start(&options).await.unwrap();
     println!("\nserver {}", postgres.pid());
     std::future::pending::<()>().await;
@@ -180,12 +145,7 @@ async fn owner_that_waits_to_be_killed() {
 /// Starts a process that starts a server; both, once the server accepts connections.
 fn start_owner(options: &Options) -> (Child, u32) {
     let mut owner = Command::new(std::env::current_exe().unwrap())
-        .args([
-            "--exact",
-            "owner_that_waits_to_be_killed",
-            "--ignored",
-            "--nocapture",
-        ])
+        .args(["--exact", "owner_that_waits_to_be_killed", "--ignored", "--nocapture"])
         .env("COUNTERFOIL_TEST_OWNED_DIR", &options.data_dir)
         .stdout(Stdio::piped())
         .spawn()
@@ -212,11 +172,7 @@ async fn a_killed_owner_leaves_no_server_behind() {
     postgres.stop().await.unwrap();
 
     // And without anybody to end it.
-    if Command::new("setpriv")
-        .args(["--pdeathsig", "INT", "true"])
-        .status()
-        .is_ok()
-    {
+    if Command::new("setpriv").args(["--pdeathsig", "INT", "true"]).status().is_ok() {
         let (mut owner, server) = start_owner(&options);
         owner.kill().unwrap();
         owner.wait().unwrap();
@@ -229,13 +185,9 @@ async fn a_killed_server_is_started_again_whoever_has_its_process_id_now() {
     let scratch = Scratch::new("stale");
     let options = scratch.options();
     let postgres = Postgres::start(&options).await.unwrap();
-    let mut connection = PgConnection::connect(&postgres.url("postgres"))
-        .await
-        .unwrap();
-    let backend: i32 = sqlx::query_scalar("SELECT pg_backend_pid()")
-        .fetch_one(&mut connection)
-        .await
-        .unwrap();
+    let mut connection = PgConnection::connect(&postgres.url("postgres")).await.unwrap();
+    let backend: i32 =
+        sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(&mut connection).await.unwrap();
     kill("KILL", postgres.pid());
     postgres.stop().await.unwrap();
     let pid_file = scratch.0.join("pg/postmaster.pid");
@@ -249,10 +201,7 @@ async fn a_killed_server_is_started_again_whoever_has_its_process_id_now() {
     fs::write(&pid_file, format!("{}\n{rest}", other.id())).unwrap();
 
     let postgres = Postgres::start(&options).await.unwrap();
-    assert!(
-        !alive(u32::try_from(backend).unwrap()),
-        "the old session is gone"
-    );
+    assert!(!alive(u32::try_from(backend).unwrap()), "the old session is gone");
     assert!(alive(other.id()), "the stranger is not");
     other.kill().unwrap();
     other.wait().unwrap();
@@ -264,10 +213,7 @@ async fn a_server_without_an_owner_is_ended_by_the_next_start() {
     let scratch = Scratch::new("orphan");
     let options = scratch.options();
     let postgres = Postgres::start(&options).await.unwrap();
-    let (program, data_dir) = (
-        postgres.bin_dir().join("postgres"),
-        postgres.data_dir().to_owned(),
-    );
+    let (program, data_dir) = (postgres.bin_dir().join("postgres"), postgres.data_dir().to_owned());
     let socket_dir = postgres.socket_dir().to_owned();
     postgres.stop().await.unwrap();
 
@@ -282,19 +228,13 @@ async fn a_server_without_an_owner_is_ended_by_the_next_start() {
         .spawn()
         .unwrap();
     wait_until("the orphan has started", || {
-        fs::read_to_string(data_dir.join("postmaster.pid")).is_ok_and(|text| {
-            text.lines()
-                .last()
-                .is_some_and(|line| line.starts_with("ready"))
-        })
+        fs::read_to_string(data_dir.join("postmaster.pid"))
+            .is_ok_and(|text| text.lines().last().is_some_and(|line| line.starts_with("ready")))
     });
     // Collected at its end, or it would stay as an entry that looks alive.
     let collector = std::thread::spawn(move || orphan.wait().unwrap());
     let postgres = Postgres::start(&options).await.unwrap();
-    assert!(
-        collector.join().unwrap().success(),
-        "it was shut down, not killed"
-    );
+    assert!(collector.join().unwrap().success(), "it was shut down, not killed");
     postgres.stop().await.unwrap();
 }
 
@@ -302,10 +242,7 @@ async fn a_server_without_an_owner_is_ended_by_the_next_start() {
 fn a_server_outlives_the_runtime_thread_that_started_it() {
     let scratch = Scratch::new("thread");
     let options = scratch.options();
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let postgres = runtime
         .block_on(async move { tokio::spawn(async move { Postgres::start(&options).await }).await })
         .unwrap()
@@ -313,10 +250,7 @@ fn a_server_outlives_the_runtime_thread_that_started_it() {
     drop(runtime);
     std::thread::sleep(Duration::from_millis(300));
     assert!(alive(postgres.pid()));
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         show(&postgres, "fsync").await;
         postgres.stop().await.unwrap();
@@ -337,27 +271,13 @@ async fn what_cannot_be_started_says_why() {
 
     fs::write(data_dir.join("PG_VERSION"), "7.4\n").unwrap();
     let error = Postgres::start(&options).await.unwrap_err();
-    assert!(
-        matches!(
-            error,
-            Error::VersionMismatch {
-                data_version: 7,
-                ..
-            }
-        ),
-        "{error}"
-    );
+    assert!(matches!(error, Error::VersionMismatch { data_version: 7, .. }), "{error}");
     println!("{error}");
 
     fs::remove_dir_all(data_dir).unwrap();
-    options
-        .settings
-        .push(("shared_buffers".to_owned(), "plenty".to_owned()));
+    options.settings.push(("shared_buffers".to_owned(), "plenty".to_owned()));
     let error = Postgres::start(&options).await.unwrap_err();
-    assert!(
-        error.to_string().contains("invalid value for parameter"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("invalid value for parameter"), "{error}");
     println!("{error}");
 }
 
@@ -365,12 +285,7 @@ async fn what_cannot_be_started_says_why() {
 async fn a_start_that_is_given_up_leaves_no_server() {
     let scratch = Scratch::new("given-up");
     let options = scratch.options();
-    Postgres::start(&options)
-        .await
-        .unwrap()
-        .stop()
-        .await
-        .unwrap();
+    Postgres::start(&options).await.unwrap().stop().await.unwrap();
     for millis in [0, 1, 5, 20, 40, 80] {
         let limit = Duration::from_millis(millis);
         drop(tokio::time::timeout(limit, Postgres::start(&options)).await);
@@ -410,23 +325,10 @@ async fn root_hands_the_server_to_another_account() {
     let postgres = Postgres::start(&options).await.unwrap();
     let status = fs::read_to_string(format!("/proc/{}/status", postgres.pid())).unwrap();
     let field = |name: &str| {
-        status
-            .lines()
-            .find_map(|line| line.strip_prefix(name))
-            .unwrap()
-            .trim()
-            .to_owned()
+        status.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim().to_owned()
     };
-    assert!(
-        field("Uid:").split_whitespace().all(|id| id != "0"),
-        "{}",
-        field("Uid:")
-    );
-    assert!(
-        field("Gid:").split_whitespace().all(|id| id != "0"),
-        "{}",
-        field("Gid:")
-    );
+    assert!(field("Uid:").split_whitespace().all(|id| id != "0"), "{}", field("Uid:"));
+    assert!(field("Gid:").split_whitespace().all(|id| id != "0"), "{}", field("Gid:"));
     assert_eq!(field("Groups:"), "", "no group of root is kept");
     assert_eq!(postgres.note(), None);
     postgres.stop().await.unwrap();
@@ -451,12 +353,7 @@ async fn root_keeps_data_elsewhere_when_the_account_cannot_enter_the_place_asked
     let postgres = Postgres::start(&options).await.unwrap();
     let data_dir = postgres.data_dir().to_owned();
     assert!(!data_dir.starts_with(&scratch.0));
-    assert!(
-        postgres
-            .note()
-            .unwrap()
-            .contains(data_dir.to_str().unwrap())
-    );
+    assert!(postgres.note().unwrap().contains(data_dir.to_str().unwrap()));
     postgres.stop().await.unwrap();
     // The same place the next time, even when the one asked for is open by then.
     fs::set_permissions(&scratch.0, Permissions::from_mode(0o755)).unwrap();

@@ -42,11 +42,14 @@ impl Key {
     /// # Errors
     /// `INVALID_ID` where it cannot be a key of this resource.
     pub fn from_segment(segment: &str, resource: &Resource) -> Result<Self, Error> {
-        let raw: Vec<&str> = if resource.key.len() == 1 {
-            vec![segment]
-        } else {
-            segment.split(',').collect()
+        let composite = resource.key.len() > 1;
+        // A client that encodes the id as one text sends the commas between the parts as %2C, too.
+        let segment = match percent_decode_str(segment).decode_utf8() {
+            Ok(decoded) if composite && !segment.contains(',') => decoded,
+            _ => segment.into(),
         };
+        let raw: Vec<&str> =
+            if composite { segment.split(',').collect() } else { vec![segment.as_ref()] };
         let parts = raw
             .into_iter()
             .map(|part| percent_decode_str(part).decode_utf8().map(Into::into))
@@ -70,11 +73,7 @@ impl Key {
     fn new(parts: Vec<String>, resource: &Resource) -> Result<Self, Error> {
         if parts.len() != resource.key.len() {
             let wanted: Vec<_> = resource.key_columns().map(|c| c.name.as_str()).collect();
-            let message = format!(
-                "The id must have {} parts: {}",
-                wanted.len(),
-                wanted.join(",")
-            );
+            let message = format!("The id must have {} parts: {}", wanted.len(), wanted.join(","));
             return Err(Error::new(Code::InvalidId, message));
         }
         let parts = parts
@@ -90,9 +89,7 @@ impl Key {
         match self.parts.as_slice() {
             [part] => part.clone(),
             parts => {
-                let escaped = parts
-                    .iter()
-                    .map(|p| p.replace('%', "%25").replace(',', "%2C"));
+                let escaped = parts.iter().map(|p| p.replace('%', "%25").replace(',', "%2C"));
                 escaped.collect::<Vec<_>>().join(",")
             }
         }
@@ -104,23 +101,25 @@ impl Key {
         for (i, part) in self.parts.iter().enumerate() {
             let comma = if i == 0 { "" } else { "," };
             let encoded = utf8_percent_encode(part, SEGMENT).to_string();
-            let encoded = if self.parts.len() > 1 {
-                encoded.replace(',', "%2C")
-            } else {
-                encoded
-            };
+            let encoded = if self.parts.len() > 1 { encoded.replace(',', "%2C") } else { encoded };
             let _ = write!(segment, "{comma}{encoded}");
         }
         segment
     }
 
-    /// Whether a JSON value in a body stands for the same part of the key.
-    pub fn part_equals(&self, part: usize, json: &str, column: &Column) -> bool {
+    /// Whether a JSON value in a body stands for the same part of the key; `None` where the two are
+    /// spelled differently and only PostgreSQL can tell whether they mean the same.
+    pub fn part_equals(&self, part: usize, json: &str, column: &Column) -> Option<bool> {
         let text = match serde_json::from_str::<String>(json) {
             Ok(text) => text,
             Err(_) => json.to_owned(),
         };
-        canonical(text, column).is_ok_and(|text| self.parts.get(part) == Some(&text))
+        let one_spelling = matches!(column.kind, Kind::Uuid | Kind::Integer(_));
+        match canonical(text, column) {
+            Ok(text) if self.parts.get(part) == Some(&text) => Some(true),
+            _ if one_spelling => Some(false),
+            _ => None,
+        }
     }
 }
 
@@ -144,9 +143,7 @@ fn canonical(part: String, column: &Column) -> Result<String, Error> {
         },
         Kind::Integer(_) => {
             column.kind.check_text(&part).map_err(invalid)?;
-            Ok(part
-                .parse::<i64>()
-                .map_or(part, |number| number.to_string()))
+            Ok(part.parse::<i64>().map_or(part, |number| number.to_string()))
         }
         Kind::Text(_) => Ok(part),
         other => other.check_text(&part).map(|()| part).map_err(invalid),

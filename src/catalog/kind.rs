@@ -6,6 +6,9 @@ use uuid::Uuid;
 
 use crate::merge::Comparison;
 
+/// The longest `name`, in bytes, of a PostgreSQL built as it comes.
+const MOST_NAME: usize = 63;
+
 /// The kind of a column's type, domains resolved to their base.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -19,6 +22,8 @@ pub enum Kind {
     Numeric(Option<(i32, i32)>),
     /// `text`, `varchar(n)`, `char(n)`, with the longest length in characters
     Text(Option<usize>),
+    /// `name`, which PostgreSQL would cut off silently
+    Name,
     /// `uuid`
     Uuid,
     /// `date`
@@ -40,6 +45,8 @@ pub enum Kind {
     Enum(Vec<String>),
     /// An array of this kind
     Array(Box<Kind>),
+    /// `int2vector`, `oidvector`: arrays of a kind of their own, which begin at 0
+    Vector,
     /// A row type
     Composite,
     /// Anything else: written as PostgreSQL writes it in text
@@ -47,6 +54,20 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// A JSON number in the spelling that the column takes. To JSON, and to many of its writers,
+    /// 7.0 is the whole number 7; to PostgreSQL it is none.
+    pub fn spelled(&self, value: Box<RawValue>) -> Box<RawValue> {
+        let whole = match (self, value.get().split_once('.')) {
+            (Self::Integer(_), Some((whole, zeros)))
+                if !whole.starts_with('"') && zeros.bytes().all(|b| b == b'0') =>
+            {
+                RawValue::from_string(whole.to_owned()).ok()
+            }
+            _ => None,
+        };
+        whole.unwrap_or(value)
+    }
+
     /// Checks a JSON value other than `null`.
     ///
     /// # Errors
@@ -62,11 +83,7 @@ impl Kind {
             Self::Json { .. } => Ok(()),
             Self::Bool => wanted(matches!(first, b't' | b'f'), "true or false"),
             Self::Integer(size) => {
-                let text = if is_string {
-                    string()?
-                } else {
-                    json.to_owned()
-                };
+                let text = if is_string { string()? } else { json.to_owned() };
                 integer(&text, *size)
             }
             Self::Float if is_string => {
@@ -80,16 +97,13 @@ impl Kind {
             Self::Numeric(_) if is_string => {
                 let text = string()?;
                 let special = matches!(text.as_str(), "NaN" | "Infinity" | "-Infinity");
-                if special {
-                    Ok(())
-                } else {
-                    self.check_decimal(&text)
-                }
+                if special { Ok(()) } else { self.check_decimal(&text) }
             }
             Self::Float => wanted(is_number, "a number"),
             Self::Numeric(_) if is_number => self.check_decimal(json),
             Self::Numeric(_) => Err("a number".to_owned()),
             Self::Array(element) => check_array(element, json),
+            Self::Vector => check_array(&Self::Integer(8), json),
             Self::Composite => wanted(first == b'{', "an object"),
             _ if !is_string => Err("a text".to_owned()),
             text_like => text_like.check_text(&string()?),
@@ -101,8 +115,20 @@ impl Kind {
         match self {
             Self::Integer(_) | Self::Float | Self::Numeric(_) => Comparison::Number,
             Self::TimestampTz => Comparison::Instant,
-            Self::Text(_) | Self::Enum(_) | Self::Uuid => Comparison::Text,
+            Self::Text(_) | Self::Name | Self::Enum(_) | Self::Uuid => Comparison::Text,
             _ => Comparison::Json,
+        }
+    }
+
+    /// The type of an array's elements, where they are JSON and may be arrays themselves.
+    pub fn json_elements(&self) -> Option<&'static str> {
+        match self {
+            Self::Array(element) => match **element {
+                Self::Json { binary: true } => Some("jsonb"),
+                Self::Json { binary: false } => Some("json"),
+                _ => None,
+            },
+            _ => None,
         }
     }
 
@@ -134,6 +160,9 @@ impl Kind {
         match self {
             Self::Text(Some(most)) if text.trim_end_matches(' ').chars().count() > *most => {
                 Err(format!("a text of at most {most} characters"))
+            }
+            Self::Name if text.len() > MOST_NAME => {
+                Err(format!("a text of at most {MOST_NAME} bytes"))
             }
             Self::Integer(size) => integer(text, *size),
             Self::Uuid if Uuid::parse_str(text).is_err() => Err("a UUID".to_owned()),
@@ -173,10 +202,9 @@ fn integer(text: &str, size: u8) -> Result<(), String> {
 fn is_decimal(text: &str) -> bool {
     let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
     let (mantissa, exponent) = match unsigned.split_once(['e', 'E']) {
-        Some((mantissa, exponent)) => (
-            mantissa,
-            exponent.strip_prefix(['-', '+']).unwrap_or(exponent),
-        ),
+        Some((mantissa, exponent)) => {
+            (mantissa, exponent.strip_prefix(['-', '+']).unwrap_or(exponent))
+        }
         None => (unsigned, "0"),
     };
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, "0"));
@@ -203,9 +231,11 @@ fn check_array(element: &Kind, json: &str) -> Result<(), String> {
             Some(b'[') if !matches!(element, Kind::Json { .. }) => {
                 check_array(element, value.get())?;
             }
-            _ => element
-                .check(value)
-                .map_err(|wanted| format!("an array, each element {wanted}"))?,
+            _ => {
+                element
+                    .check(value)
+                    .map_err(|wanted| format!("an array, each element {wanted}"))?;
+            }
         }
     }
     Ok(())
@@ -216,8 +246,18 @@ mod tests {
     use super::*;
 
     fn check(kind: &Kind, json: &str) -> bool {
-        kind.check(&RawValue::from_string(json.to_owned()).unwrap())
-            .is_ok()
+        kind.check(&RawValue::from_string(json.to_owned()).unwrap()).is_ok()
+    }
+
+    #[test]
+    fn a_whole_number_may_be_written_with_a_fraction_of_nothing() {
+        let spelled = |kind: Kind, json: &str| {
+            kind.spelled(RawValue::from_string(json.to_owned()).unwrap()).get().to_owned()
+        };
+        assert_eq!(spelled(Kind::Integer(4), "-7.00"), "-7");
+        assert_eq!(spelled(Kind::Integer(4), "7.01"), "7.01");
+        assert_eq!(spelled(Kind::Integer(4), "\"7.0\""), "\"7.0\"");
+        assert_eq!(spelled(Kind::Numeric(None), "7.0"), "7.0");
     }
 
     #[test]
@@ -231,42 +271,18 @@ mod tests {
                 &["1", "-32768", "\"7\""],
                 &["32768", "1.5", "true", "\"x\"", "[]"],
             ),
-            (
-                &Kind::Integer(8),
-                &["9223372036854775807"],
-                &["9223372036854775808", "1e3"],
-            ),
-            (
-                &Kind::Float,
-                &["1e300", "\"NaN\"", "\"-Infinity\""],
-                &["\"x\"", "false", "{}"],
-            ),
+            (&Kind::Integer(8), &["9223372036854775807"], &["9223372036854775808", "1e3"]),
+            (&Kind::Float, &["1e300", "\"NaN\"", "\"-Infinity\""], &["\"x\"", "false", "{}"]),
             (
                 &numeric,
                 &["999.999", "-1", "\"12.30\"", "\"NaN\""],
                 &["1000", "\"1000\"", "\"a\"", "[]"],
             ),
-            (
-                &Kind::Text(Some(3)),
-                &["\"äöü\"", "\"abc   \""],
-                &["\"abcd\"", "5", "null1"],
-            ),
-            (
-                &Kind::Uuid,
-                &["\"01a11e82-d0bc-7367-9c39-5e9873953dde\""],
-                &["\"x\"", "1"],
-            ),
+            (&Kind::Text(Some(3)), &["\"äöü\"", "\"abc   \""], &["\"abcd\"", "5", "null1"]),
+            (&Kind::Uuid, &["\"01a11e82-d0bc-7367-9c39-5e9873953dde\""], &["\"x\"", "1"]),
             (&labels, &["\"draft\""], &["\"paid\"", "0"]),
-            (
-                &Kind::Date,
-                &["\"2026-11-30\"", "\"infinity\""],
-                &["\"tomorrow\"", "20261130"],
-            ),
-            (
-                &Kind::Bytea,
-                &["\"\\\\x0aFF\"", "\"\\\\x\""],
-                &["\"\\\\x0\"", "\"abc\""],
-            ),
+            (&Kind::Date, &["\"2026-11-30\"", "\"infinity\""], &["\"tomorrow\"", "20261130"]),
+            (&Kind::Bytea, &["\"\\\\x0aFF\"", "\"\\\\x\""], &["\"\\\\x0\"", "\"abc\""]),
             (
                 &Kind::Array(Box::new(Kind::Integer(4))),
                 &["[1,null,2]", "[[1],[2]]"],
@@ -279,10 +295,7 @@ mod tests {
             for json in *good {
                 assert!(check(kind, json), "{kind:?} takes {json}");
             }
-            for json in bad
-                .iter()
-                .filter(|j| serde_json::from_str::<&RawValue>(j).is_ok())
-            {
+            for json in bad.iter().filter(|j| serde_json::from_str::<&RawValue>(j).is_ok()) {
                 assert!(!check(kind, json), "{kind:?} refuses {json}");
             }
         }

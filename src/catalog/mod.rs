@@ -23,14 +23,8 @@ pub struct Catalog {
 impl Catalog {
     /// Collects resources under their names.
     pub fn new(resources: impl IntoIterator<Item = Resource>, fingerprint: String) -> Self {
-        let resources = resources
-            .into_iter()
-            .map(|r| (r.name.clone(), Arc::new(r)))
-            .collect();
-        Self {
-            resources,
-            fingerprint,
-        }
+        let resources = resources.into_iter().map(|r| (r.name.clone(), Arc::new(r))).collect();
+        Self { resources, fingerprint }
     }
 
     /// The resource of this name.
@@ -99,11 +93,7 @@ impl Resource {
     pub fn describe_fields(&mut self) {
         let comparisons = self.columns.iter().enumerate().map(|(place, column)| {
             let kept = self.key.contains(&place) || !column.writable();
-            let comparison = if kept {
-                Comparison::Managed
-            } else {
-                column.kind.comparison()
-            };
+            let comparison = if kept { Comparison::Managed } else { column.kind.comparison() };
             (column.name.clone(), comparison)
         });
         self.settings.merge.comparisons = comparisons.collect();
@@ -111,19 +101,13 @@ impl Resource {
 
     /// The columns that a body may set, apart from the key.
     pub fn writable(&self) -> impl Iterator<Item = (usize, &Column)> {
-        self.columns
-            .iter()
-            .enumerate()
-            .filter(|(i, c)| !self.key.contains(i) && c.writable())
+        self.columns.iter().enumerate().filter(|(i, c)| !self.key.contains(i) && c.writable())
     }
 }
 
 /// A column of an adopted table.
 #[derive(Clone, Debug)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is a fact of its own in the catalogue"
-)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own in the catalogue")]
 pub struct Column {
     /// The name, as it stands in JSON.
     pub name: String,
@@ -185,6 +169,19 @@ pub struct Settings {
     pub strict_etags: bool,
     /// How fields compare and merge.
     pub merge: Rules,
+    /// How much history to keep; all of it where nothing is said.
+    pub retention: Option<Retention>,
+}
+
+/// How much history a resource keeps. What either bound lets go is let go; the newest version of
+/// every record and every deletion stay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Retention {
+    /// Versions older than this many days.
+    pub days: Option<i32>,
+    /// Versions beyond this many of one record.
+    pub versions: Option<i32>,
 }
 
 impl Default for Settings {
@@ -194,6 +191,7 @@ impl Default for Settings {
             require_if_match: false,
             strict_etags: false,
             merge: Rules::default(),
+            retention: None,
         }
     }
 }

@@ -74,20 +74,14 @@ struct FoundType {
 pub async fn load(conn: &mut PgConnection) -> sqlx::Result<Catalog> {
     let mut tx = conn.begin().await?;
     // Types and defaults are to be printed with their schemas, whatever the role's search path is.
-    sqlx::query("SELECT set_config('search_path', 'pg_catalog', true)")
-        .execute(&mut *tx)
-        .await?;
-    let (fingerprint, found): (String, String) = sqlx::query_as(include_str!("load.sql"))
-        .fetch_one(&mut *tx)
-        .await?;
+    sqlx::query("SELECT set_config('search_path', 'pg_catalog', true)").execute(&mut *tx).await?;
+    let (fingerprint, found): (String, String) =
+        sqlx::query_as(include_str!("load.sql")).fetch_one(&mut *tx).await?;
     tx.commit().await?;
     let found: Found =
         serde_json::from_str(&found).map_err(|e| sqlx::Error::Decode(Box::new(e)))?;
     let types: HashMap<u32, &FoundType> = found.types.iter().map(|t| (t.oid, t)).collect();
-    let resources = found
-        .resources
-        .into_iter()
-        .map(|resource| build(resource, &types));
+    let resources = found.resources.into_iter().map(|resource| build(resource, &types));
     Ok(Catalog::new(resources, fingerprint))
 }
 
@@ -96,9 +90,7 @@ pub async fn load(conn: &mut PgConnection) -> sqlx::Result<Catalog> {
 /// # Errors
 /// Those of the database.
 pub async fn fingerprint(conn: &mut PgConnection) -> sqlx::Result<String> {
-    sqlx::query_scalar("SELECT counterfoil.fingerprint()")
-        .fetch_one(conn)
-        .await
+    sqlx::query_scalar("SELECT counterfoil.fingerprint()").fetch_one(conn).await
 }
 
 /// Makes a table a resource; gives one line per step, for people.
@@ -136,28 +128,19 @@ pub async fn release(
             .fetch_one(&mut *conn)
             .await?;
     let argument = if known { "$1::text" } else { "$1::regclass" };
-    sqlx::query_scalar(AssertSqlSafe(format!(
-        "SELECT counterfoil.release({argument}, $2)"
-    )))
-    .bind(name)
-    .bind(drop_version)
-    .fetch_all(conn)
-    .await
+    sqlx::query_scalar(AssertSqlSafe(format!("SELECT counterfoil.release({argument}, $2)")))
+        .bind(name)
+        .bind(drop_version)
+        .fetch_all(conn)
+        .await
 }
 
 fn build(found: FoundResource, types: &HashMap<u32, &FoundType>) -> Resource {
-    let columns: Vec<Column> = found
-        .columns
-        .into_iter()
-        .map(|c| build_column(c, &found.version_column, types))
-        .collect();
+    let columns: Vec<Column> =
+        found.columns.into_iter().map(|c| build_column(c, &found.version_column, types)).collect();
     let position = |name: &String| columns.iter().position(|c| &c.name == name);
     let mut resource = Resource {
-        table: format!(
-            "{}.{}",
-            quote_identifier(&found.schema),
-            quote_identifier(&found.table)
-        ),
+        table: format!("{}.{}", quote_identifier(&found.schema), quote_identifier(&found.table)),
         version: position(&found.version_column).unwrap_or_default(),
         key: found.key.iter().filter_map(position).collect(),
         history: found.history,
@@ -177,11 +160,10 @@ fn build_column(
     version_column: &str,
     types: &HashMap<u32, &FoundType>,
 ) -> Column {
-    let domain_not_null = types.get(&found.type_oid).is_some_and(|t| t.not_null);
     Column {
         quoted: quote_identifier(&found.name),
         kind: kind(found.type_oid, found.modifier, types),
-        not_null: found.not_null || domain_not_null,
+        not_null: found.not_null || refuses_null(found.type_oid, types),
         default_volatile: found.default.as_deref().is_some_and(is_volatile),
         managed: found.managed || found.name == version_column,
         default: found.default,
@@ -194,14 +176,18 @@ fn build_column(
     }
 }
 
+/// Whether a type is a domain that refuses NULL, or is over one that does.
+fn refuses_null(oid: u32, types: &HashMap<u32, &FoundType>) -> bool {
+    types
+        .get(&oid)
+        .filter(|found| found.class == "d")
+        .is_some_and(|found| found.not_null || refuses_null(found.base, types))
+}
+
 fn build_reference(found: FoundReference) -> Reference {
     Reference {
         columns: found.columns,
-        table: format!(
-            "{}.{}",
-            quote_identifier(&found.schema),
-            quote_identifier(&found.table)
-        ),
+        table: format!("{}.{}", quote_identifier(&found.schema), quote_identifier(&found.table)),
         targets: found.targets,
     }
 }
@@ -215,6 +201,9 @@ fn kind(oid: u32, modifier: i32, types: &HashMap<u32, &FoundType>) -> Kind {
         "e" => return Kind::Enum(found.labels.clone()),
         "c" => return Kind::Composite,
         _ => {}
+    }
+    if found.builtin && matches!(found.name.as_str(), "int2vector" | "oidvector") {
+        return Kind::Vector;
     }
     if found.category == "A" && found.element != 0 {
         return Kind::Array(Box::new(kind(found.element, modifier, types)));
@@ -234,6 +223,7 @@ fn kind(oid: u32, modifier: i32, types: &HashMap<u32, &FoundType>) -> Kind {
         "numeric" => Kind::Numeric(declared.map(|m| (m >> 16, ((m & 0x7ff) ^ 1024) - 1024))),
         "text" => Kind::Text(None),
         "varchar" | "bpchar" => Kind::Text(declared.and_then(|m| usize::try_from(m).ok())),
+        "name" => Kind::Name,
         "uuid" => Kind::Uuid,
         "date" => Kind::Date,
         "timestamp" => Kind::Timestamp,
@@ -277,12 +267,7 @@ mod tests {
         for constant in ["0", "'draft'::text", "'a(b'::text", "NULL::text", "true"] {
             assert!(!is_volatile(constant), "{constant}");
         }
-        for call in [
-            "now()",
-            "CURRENT_DATE",
-            "nextval('s'::regclass)",
-            "gen_random_uuid()",
-        ] {
+        for call in ["now()", "CURRENT_DATE", "nextval('s'::regclass)", "gen_random_uuid()"] {
             assert!(is_volatile(call), "{call}");
         }
     }

@@ -41,10 +41,7 @@ pub async fn run(
                 for problem in config.apply(&mut fresh) {
                     tracing::warn!(problem, "the configuration no longer fits the catalogue");
                 }
-                tracing::info!(
-                    resources = fresh.resources().count(),
-                    "the catalogue changed"
-                );
+                tracing::info!(resources = fresh.resources().count(), "the catalogue changed");
                 catalog.store(Arc::new(fresh));
             }
             Ok(None) => {}

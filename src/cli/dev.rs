@@ -29,6 +29,7 @@ pub(super) async fn dev(
     if config.server.cors_origins.is_empty() {
         config.server.cors_origins.push("*".to_owned());
     }
+    config.server.demo |= !args.no_demo;
     let ended = serve::ended()?;
     // A database that is named is used; else a private one is started.
     let Some(url) = database_url else {
@@ -42,19 +43,12 @@ pub(super) async fn dev(
 }
 
 async fn start_postgres(data_dir: &Path) -> Result<Postgres, Failure> {
-    let data_dir = std::path::absolute(data_dir)
-        .map_err(Failure::new)?
-        .join("pg");
-    let postgres = Postgres::start(&Options::new(data_dir))
-        .await
-        .map_err(Failure::new)?;
+    let data_dir = std::path::absolute(data_dir).map_err(Failure::new)?.join("pg");
+    let postgres = Postgres::start(&Options::new(data_dir)).await.map_err(Failure::new)?;
     if let Some(note) = postgres.note() {
         say(note);
     }
-    postgres
-        .create_database_if_missing(DATABASE)
-        .await
-        .map_err(Failure::new)?;
+    postgres.create_database_if_missing(DATABASE).await.map_err(Failure::new)?;
     Ok(postgres)
 }
 
@@ -118,7 +112,7 @@ fn read_config(path: Option<&Path>, demo: bool) -> Result<Config, Failure> {
 fn suggest(local: SocketAddr) {
     let invoice = format!("http://{local}/api/v1/invoices/01a11e82-d0bc-7367-9c39-5e9873953dde");
     let patch = "-H 'Content-Type: application/merge-patch+json'";
-    say("\ntry:");
+    say(&format!("\nopen http://{local}/demo in two windows, or try:"));
     say(&format!("  curl -i {invoice}"));
     say(&format!(
         "  curl -i -X PATCH {invoice} -H 'If-Match: \"1\"' {patch} -d '{{\"amount\": 1250}}'"

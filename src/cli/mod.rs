@@ -26,12 +26,7 @@ struct Cli {
     #[arg(long, global = true, env = "COUNTERFOIL_LOG", default_value = "warn")]
     log: String,
     /// How to log
-    #[arg(
-        long,
-        global = true,
-        env = "COUNTERFOIL_LOG_FORMAT",
-        default_value = "text"
-    )]
+    #[arg(long, global = true, env = "COUNTERFOIL_LOG_FORMAT", default_value = "text")]
     log_format: LogFormat,
 }
 
@@ -57,6 +52,8 @@ enum Verb {
     Check,
     /// Check the invariants of versions and change log; status 1 where one is broken
     Audit,
+    /// Print the OpenAPI description of the adopted tables
+    Openapi(OpenapiArgs),
     /// Ask a running server whether it is alive; for container health checks
     Health(HealthArgs),
 }
@@ -109,6 +106,19 @@ struct ReleaseArgs {
 }
 
 #[derive(Args, Debug)]
+struct OpenapiArgs {
+    /// The form of the description
+    #[arg(long, default_value = "yaml")]
+    format: OpenapiFormat,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum OpenapiFormat {
+    Yaml,
+    Json,
+}
+
+#[derive(Args, Debug)]
 struct HealthArgs {
     /// The server's address
     #[arg(long, env = "COUNTERFOIL_LISTEN", default_value = "127.0.0.1:8080")]
@@ -124,18 +134,12 @@ struct Failure {
 
 impl Failure {
     fn new(message: impl std::fmt::Display) -> Self {
-        Self {
-            status: 1,
-            message: message.to_string(),
-        }
+        Self { status: 1, message: message.to_string() }
     }
 
     /// A wrong configuration or command line.
     fn usage(message: impl std::fmt::Display) -> Self {
-        Self {
-            status: 2,
-            message: message.to_string(),
-        }
+        Self { status: 2, message: message.to_string() }
     }
 }
 
@@ -153,12 +157,7 @@ pub async fn run() -> ExitCode {
 }
 
 async fn dispatch(cli: Cli) -> Result<(), Failure> {
-    let Cli {
-        verb,
-        database_url,
-        config,
-        ..
-    } = cli;
+    let Cli { verb, database_url, config, .. } = cli;
     let database = || {
         let missing = "Which database? Say --database-url or set DATABASE_URL";
         database_url.clone().ok_or_else(|| Failure::usage(missing))
@@ -171,15 +170,14 @@ async fn dispatch(cli: Cli) -> Result<(), Failure> {
         Verb::Release(args) => verbs::release(&database()?, &args).await,
         Verb::Check => verbs::check(&database()?, config.as_deref()).await,
         Verb::Audit => verbs::audit(&database()?).await,
+        Verb::Openapi(args) => verbs::openapi(&database()?, config.as_deref(), &args).await,
         Verb::Health(args) => verbs::health(args.listen).await,
     }
 }
 
 fn log_to_stderr(filter: &str, format: LogFormat) {
     let filter = tracing_subscriber::EnvFilter::new(filter);
-    let builder = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr);
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     match format {
         LogFormat::Text => builder.init(),
         LogFormat::Json => builder.json().init(),

@@ -27,24 +27,23 @@ pub(super) async fn serve(
              where the network keeps strangers out, say --no-auth",
         ));
     }
+    let ended = ended()?;
     let config = read_config(config)?;
     let listen = address(args.listen, &config);
     let service = start(database_url, config).await?;
     let listener = bind(listen).await?;
     say(&format!("listening: http://{}", local(&listener)?));
-    server::run(listener, service.router.clone(), ended()?).await;
+    server::run(listener, service.router.clone(), ended).await;
     Ok(())
 }
 
 pub(super) async fn start(database_url: &str, config: Config) -> Result<service::Service, Failure> {
-    service::start(database_url, config)
-        .await
-        .map_err(|error| match error {
-            StartError::Misconfigured(_) => Failure::usage(error),
-            StartError::Database(_) | StartError::TooOld(_) | StartError::NotMigrated => {
-                Failure::new(error)
-            }
-        })
+    service::start(database_url, config).await.map_err(|error| match error {
+        StartError::Misconfigured(_) => Failure::usage(error),
+        StartError::Database(_) | StartError::TooOld(_) | StartError::NotMigrated => {
+            Failure::new(error)
+        }
+    })
 }
 
 pub(super) fn read_config(path: Option<&Path>) -> Result<Config, Failure> {
@@ -58,8 +57,7 @@ pub(super) fn read_config(path: Option<&Path>) -> Result<Config, Failure> {
 }
 
 pub(super) fn address(flag: Option<SocketAddr>, config: &Config) -> SocketAddr {
-    flag.or(config.server.listen)
-        .unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 8080)))
+    flag.or(config.server.listen).unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 8080)))
 }
 
 pub(super) async fn bind(address: SocketAddr) -> Result<TcpListener, Failure> {

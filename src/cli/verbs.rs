@@ -9,20 +9,18 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 use crate::catalog::store;
-use crate::cli::{AdoptArgs, Failure, ReleaseArgs, say, serve};
+use crate::cli::{AdoptArgs, Failure, OpenapiArgs, OpenapiFormat, ReleaseArgs, say, serve};
 use crate::db::connect;
 use crate::db::fault::Fault;
 use crate::db::migrate as migrations;
+use crate::http::openapi;
 
 /// How often adoption tries for the table's lock before it gives up.
 const LOCK_TRIES: usize = 10;
 
 pub(super) async fn migrate(database_url: &str) -> Result<(), Failure> {
     let mut conn = open(database_url).await?;
-    if migrations::is_current(&mut conn)
-        .await
-        .map_err(Failure::new)?
-    {
+    if migrations::is_current(&mut conn).await.map_err(Failure::new)? {
         say("up to date");
         return Ok(());
     }
@@ -35,13 +33,8 @@ pub(super) async fn adopt(database_url: &str, args: &AdoptArgs) -> Result<(), Fa
     let mut conn = open_migrated(database_url).await?;
     let name = args.name.as_deref();
     for attempt in 1.. {
-        let adopted = store::adopt(
-            &mut conn,
-            &args.table,
-            name,
-            !args.no_history,
-            &args.version_column,
-        );
+        let adopted =
+            store::adopt(&mut conn, &args.table, name, !args.no_history, &args.version_column);
         match adopted.await {
             Ok(steps) => {
                 steps.iter().map(String::as_str).for_each(say);
@@ -68,9 +61,7 @@ pub(super) async fn release(database_url: &str, args: &ReleaseArgs) -> Result<()
         Ok(steps) => steps.iter().map(String::as_str).for_each(say),
         Err(error) => {
             tell(error)?;
-            return Err(Failure::new(
-                "the table is locked by somebody else; nothing was changed",
-            ));
+            return Err(Failure::new("the table is locked by somebody else; nothing was changed"));
         }
     }
     Ok(())
@@ -86,22 +77,33 @@ pub(super) async fn check(database_url: &str, config: Option<&Path>) -> Result<(
     Ok(())
 }
 
+pub(super) async fn openapi(
+    database_url: &str,
+    config: Option<&Path>,
+    args: &OpenapiArgs,
+) -> Result<(), Failure> {
+    let config = serve::read_config(config)?;
+    let service = serve::start(database_url, config).await?;
+    let document = openapi::document(&service.app.catalog.load());
+    let text = match args.format {
+        OpenapiFormat::Yaml => openapi::to_yaml(&document).map_err(Failure::new)?,
+        OpenapiFormat::Json => format!("{document:#}\n"),
+    };
+    say(text.trim_end());
+    Ok(())
+}
+
 pub(super) async fn audit(database_url: &str) -> Result<(), Failure> {
     let mut conn = open_migrated(database_url).await?;
     // An audit reads every row of every table; the limit for requests is not for it.
-    let _ = sqlx::query("SET statement_timeout = 0")
-        .execute(&mut conn)
-        .await;
+    let _ = sqlx::query("SET statement_timeout = 0").execute(&mut conn).await;
     let broken: Vec<(String, Option<String>, String)> =
         sqlx::query_as("SELECT resource, id, problem FROM counterfoil.audit()")
             .fetch_all(&mut conn)
             .await
             .map_err(Failure::new)?;
     for (resource, id, problem) in &broken {
-        say(&format!(
-            "{resource} {}: {problem}",
-            id.as_deref().unwrap_or("-")
-        ));
+        say(&format!("{resource} {}: {problem}", id.as_deref().unwrap_or("-")));
     }
     match broken.len() {
         0 => {
@@ -138,23 +140,16 @@ async fn ask(mut address: SocketAddr) -> std::io::Result<String> {
 async fn open(database_url: &str) -> Result<PgConnection, Failure> {
     let options = connect::options(database_url).map_err(Failure::usage)?;
     let mut conn = connect::connect(&options).await.map_err(Failure::new)?;
-    let version = connect::server_version(&mut conn)
-        .await
-        .map_err(Failure::new)?;
+    let version = connect::server_version(&mut conn).await.map_err(Failure::new)?;
     if version < connect::OLDEST {
-        return Err(Failure::new(crate::service::StartError::TooOld(
-            version / 10_000,
-        )));
+        return Err(Failure::new(crate::service::StartError::TooOld(version / 10_000)));
     }
     Ok(conn)
 }
 
 async fn open_migrated(database_url: &str) -> Result<PgConnection, Failure> {
     let mut conn = open(database_url).await?;
-    if migrations::is_current(&mut conn)
-        .await
-        .map_err(Failure::new)?
-    {
+    if migrations::is_current(&mut conn).await.map_err(Failure::new)? {
         Ok(conn)
     } else {
         Err(Failure::new(crate::service::StartError::NotMigrated))

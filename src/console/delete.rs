@@ -82,11 +82,7 @@ fn asking(
         (None, Some(error)) => error.status(),
         (None, None) => 200,
     };
-    let word = if moved.is_some() {
-        "Conflict"
-    } else {
-        "Delete"
-    };
+    let word = if moved.is_some() { "Conflict" } else { "Delete" };
     let page = Page {
         shell: Shell::new(
             format!("{word} – {title}"),
@@ -134,21 +130,10 @@ fn met(here: &Here, key: &Key, since: Version, conflict: Conflict) -> Response {
     let changes = changes.filter_map(|field| {
         let kind = &here.resource.column(&field.field)?.kind;
         let (old, new) = Shown::between(kind, field.base.as_ref(), field.theirs.as_ref());
-        Some(Change {
-            label: words::label(&field.field),
-            old,
-            new,
-        })
+        Some(Change { label: words::label(&field.field), old, new })
     });
-    let (by, at) = conflict
-        .by
-        .map_or_else(Default::default, |by| (by.by, value::moment(&by.at)));
-    let moved = Moved {
-        since,
-        by,
-        at,
-        changes: changes.collect(),
-    };
+    let (by, at) = conflict.by.map_or_else(Default::default, |by| (by.by, value::moment(&by.at)));
+    let moved = Moved { since, by, at, changes: changes.collect() };
     let values = record::parse(&current.json);
     asking(here, key, current.version, &values, Some(moved), None)
 }

@@ -43,20 +43,13 @@ impl Shown {
             Ok(text) => vec![Piece::Same(text.clone())],
             Err(_) => Vec::new(),
         };
-        Self {
-            empty: text.err(),
-            pieces,
-            code: is_code(kind),
-        }
+        Self { empty: text.err(), pieces, code: is_code(kind) }
     }
 
     /// The value that both sides began with.
     pub(super) fn original(kind: &Kind, value: Option<&Value>) -> Self {
         match value {
-            None => Self {
-                empty: Some("not known any more"),
-                ..Self::default()
-            },
+            None => Self { empty: Some("not known any more"), ..Self::default() },
             value => Self::whole(kind, value),
         }
     }
@@ -64,11 +57,9 @@ impl Shown {
     /// Only what the newer value has: its new words marked. The whole value where there is no older.
     pub(super) fn against(kind: &Kind, old: Option<&Value>, new: Option<&Value>) -> Self {
         match (text(kind, old), text(kind, new)) {
-            (Ok(old), Ok(new)) if old != new => Self {
-                empty: None,
-                pieces: compare(&old, &new),
-                code: is_code(kind),
-            },
+            (Ok(old), Ok(new)) if old != new => {
+                Self { empty: None, pieces: compare(&old, &new), code: is_code(kind) }
+            }
             _ => Self::whole(kind, new),
         }
     }
@@ -83,10 +74,7 @@ impl Shown {
         if both.len() < 2 {
             return (Self::whole(kind, old), Self::whole(kind, new));
         }
-        (
-            keep(|p| matches!(p, Piece::Added(_)), old),
-            keep(|p| matches!(p, Piece::Removed(_)), new),
-        )
+        (keep(|p| matches!(p, Piece::Added(_)), old), keep(|p| matches!(p, Piece::Removed(_)), new))
     }
 }
 
@@ -112,10 +100,7 @@ fn compare(old: &str, new: &str) -> Vec<Piece> {
         .iter()
         .map(|op| {
             if let DiffOp::Equal { new_index, len, .. } = op {
-                new[*new_index..new_index + len]
-                    .iter()
-                    .filter(|w| is_word(w))
-                    .count()
+                new[*new_index..new_index + len].iter().filter(|w| is_word(w)).count()
             } else {
                 0
             }
@@ -179,17 +164,9 @@ mod tests {
         );
         assert_eq!(
             compare("Second oven, first part", "Second oven, last part"),
-            [
-                same("Second oven, "),
-                removed("first"),
-                added("last"),
-                same(" part")
-            ]
+            [same("Second oven, "), removed("first"), added("last"), same(" part")]
         );
-        assert_eq!(
-            compare("1100.00", "1250.00"),
-            [removed("1100.00"), added("1250.00")]
-        );
+        assert_eq!(compare("1100.00", "1250.00"), [removed("1100.00"), added("1250.00")]);
         assert_eq!(
             compare("2026-10-28", "2026-11-01"),
             [removed("2026-10-28"), added("2026-11-01")]
@@ -208,13 +185,7 @@ mod tests {
             });
             pieces.collect()
         };
-        assert_eq!(
-            (text(left), text(right)),
-            ("one two".to_owned(), "one three".to_owned())
-        );
-        assert_eq!(
-            Shown::whole(&kind, Some(&Value::Null)).empty,
-            Some("no value")
-        );
+        assert_eq!((text(left), text(right)), ("one two".to_owned(), "one three".to_owned()));
+        assert_eq!(Shown::whole(&kind, Some(&Value::Null)).empty, Some("no value"));
     }
 }

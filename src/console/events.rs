@@ -131,8 +131,5 @@ impl Watch {
 
 fn event(name: &str, version: Version, by: &str) -> Event {
     let data = json!({ "version": version.0, "by": by });
-    Event::default()
-        .event(name)
-        .id(version.to_string())
-        .data(data.to_string())
+    Event::default().event(name).id(version.to_string()).data(data.to_string())
 }

@@ -161,12 +161,7 @@ fn required(column: &Column, creates: bool) -> bool {
 fn describe(column: &Column, creates: bool) -> String {
     let mut text = match &column.kind {
         // The schema of a type says nothing to people.
-        Kind::Enum(_) => column
-            .sql_type
-            .rsplit('.')
-            .next()
-            .unwrap_or_default()
-            .to_owned(),
+        Kind::Enum(_) => column.sql_type.rsplit('.').next().unwrap_or_default().to_owned(),
         _ => column.sql_type.clone(),
     };
     match column.kind {
@@ -213,9 +208,7 @@ fn control(column: &Column, written: &Written, creates: bool) -> Control {
         Kind::Text(most) => {
             let name = column.name.as_str();
             let long = most.is_none_or(|most| most > 255)
-                && LONG
-                    .iter()
-                    .any(|word| name.split('_').any(|part| part == *word));
+                && LONG.iter().any(|word| name.split('_').any(|part| part == *word));
             if long || text.contains(['\n', '\r']) || text.chars().count() > LINE {
                 area(text, false, 3)
             } else {
@@ -229,11 +222,7 @@ fn control(column: &Column, written: &Written, creates: bool) -> Control {
 
 fn area(text: String, code: bool, least: usize) -> Control {
     let wrapped = |line: &str| line.chars().count() / LINE + 1;
-    let rows = text
-        .split('\n')
-        .map(wrapped)
-        .sum::<usize>()
-        .clamp(least, 18);
+    let rows = text.split('\n').map(wrapped).sum::<usize>().clamp(least, 18);
     Control::Area { text, rows, code }
 }
 
@@ -259,13 +248,7 @@ fn line(column: &Column, text: String) -> Line {
             };
         }
         Kind::Time => width = "s",
-        Kind::Text(most) => {
-            width = if most.is_some_and(|most| most < 20) {
-                "s"
-            } else {
-                "l"
-            }
-        }
+        Kind::Text(most) => width = if most.is_some_and(|most| most < 20) { "s" } else { "l" },
         Kind::Uuid | Kind::Bytea | Kind::Other => (code, width) = (true, "l"),
         _ => {}
     }
@@ -274,15 +257,7 @@ fn line(column: &Column, text: String) -> Line {
         Kind::Text(most) => most.map(|most| most.max(text.encode_utf16().count())),
         _ => None,
     };
-    Line {
-        text,
-        kind,
-        mode,
-        step,
-        most,
-        code,
-        width,
-    }
+    Line { text, kind, mode, step, most, code, width }
 }
 
 /// The list, with a place for "nothing chosen" where that can be meant, and for a value that is no

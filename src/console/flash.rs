@@ -45,32 +45,16 @@ const WORDS: [(What, &str, &str); 9] = [
     (What::Merged, "merged", "Both changes are saved"),
     (What::Restored, "restored", "Restored"),
     (What::Deleted, "deleted", "Deleted."),
-    (
-        What::Kept,
-        "kept",
-        "Nothing was written: the saved version stays as it is.",
-    ),
-    (
-        What::Already,
-        "already",
-        "Already saved: the row has all these values.",
-    ),
-    (
-        What::Unchanged,
-        "unchanged",
-        "Nothing to save: no field was changed.",
-    ),
+    (What::Kept, "kept", "Nothing was written: the saved version stays as it is."),
+    (What::Already, "already", "Already saved: the row has all these values."),
+    (What::Unchanged, "unchanged", "Nothing to save: no field was changed."),
     (What::Named, "named", "Your name is kept."),
 ];
 
 impl Flash {
     /// What was done, in which version, to the record at this address.
     pub(super) fn new(what: What, version: Version, address: impl Into<String>) -> Self {
-        Self {
-            what,
-            version,
-            address: address.into(),
-        }
+        Self { what, version, address: address.into() }
     }
 
     /// As the cookie's value.
@@ -88,11 +72,7 @@ impl Flash {
         let version = Version(parts.next()?.parse().ok()?);
         let address = words::decode(parts.next()?);
         let ours = address.is_empty() || address.starts_with("/console/");
-        ours.then_some(Self {
-            what,
-            version,
-            address,
-        })
+        ours.then_some(Self { what, version, address })
     }
 
     /// The sentence.

@@ -28,10 +28,7 @@ impl Submitted {
 
     /// The input of this name.
     pub(super) fn get(&self, name: &str) -> Option<&str> {
-        self.0
-            .iter()
-            .find(|(known, _)| known == name)
-            .map(|(_, value)| value.as_str())
+        self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
     /// The input of a field: `f` what was typed, `n` no value, `o` what it began with.
@@ -72,8 +69,7 @@ impl Submitted {
 
     /// What a column's input began with.
     pub(super) fn original(&self, column: &Column) -> Written {
-        self.of("o", column)
-            .map_or_else(Written::nothing, Written::from_kept)
+        self.of("o", column).map_or_else(Written::nothing, Written::from_kept)
     }
 }
 
@@ -188,9 +184,7 @@ mod tests {
     }
 
     fn submit(column: &Column, inputs: &[(&str, &str)]) -> Result<Option<String>, String> {
-        let owned = inputs
-            .iter()
-            .map(|(n, v)| ((*n).to_owned(), (*v).to_owned()));
+        let owned = inputs.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned()));
         let form = Submitted::new(owned.collect());
         changed(column, &form.typed(column).unwrap(), &form.original(column))
     }
@@ -200,23 +194,11 @@ mod tests {
         let memo = column(Kind::Text(None), false);
         let null = || Ok(Some("null".to_owned()));
         let text = |t: &str| Ok(Some(format!("\"{t}\"")));
-        assert_eq!(
-            submit(&memo, &[("o.memo", ""), ("f.memo", ""), ("n.memo", "1")]),
-            Ok(None)
-        );
+        assert_eq!(submit(&memo, &[("o.memo", ""), ("f.memo", ""), ("n.memo", "1")]), Ok(None));
         assert_eq!(submit(&memo, &[("o.memo", ""), ("f.memo", "")]), text(""));
-        assert_eq!(
-            submit(&memo, &[("o.memo", "="), ("f.memo", ""), ("n.memo", "1")]),
-            null()
-        );
-        assert_eq!(
-            submit(&memo, &[("o.memo", ""), ("f.memo", "x"), ("n.memo", "1")]),
-            text("x")
-        );
-        assert_eq!(
-            submit(&memo, &[("o.memo", "=x"), ("f.memo", "x"), ("n.memo", "1")]),
-            null()
-        );
+        assert_eq!(submit(&memo, &[("o.memo", "="), ("f.memo", ""), ("n.memo", "1")]), null());
+        assert_eq!(submit(&memo, &[("o.memo", ""), ("f.memo", "x"), ("n.memo", "1")]), text("x"));
+        assert_eq!(submit(&memo, &[("o.memo", "=x"), ("f.memo", "x"), ("n.memo", "1")]), null());
         let both = submit(&memo, &[("o.memo", "=x"), ("f.memo", "y"), ("n.memo", "1")]);
         assert!(both.is_err());
         let amount = column(Kind::Integer(4), false);
@@ -226,16 +208,10 @@ mod tests {
     #[test]
     fn what_was_not_changed_is_not_sent() {
         let memo = column(Kind::Text(None), true);
-        assert_eq!(
-            submit(&memo, &[("o.memo", "=a\r\nb"), ("f.memo", "a\r\nb")]),
-            Ok(None)
-        );
+        assert_eq!(submit(&memo, &[("o.memo", "=a\r\nb"), ("f.memo", "a\r\nb")]), Ok(None));
         let done = column(Kind::Bool, true);
         assert_eq!(submit(&done, &[("o.memo", "=false")]), Ok(None));
-        assert_eq!(
-            submit(&done, &[("o.memo", "=true")]),
-            Ok(Some("false".to_owned()))
-        );
+        assert_eq!(submit(&done, &[("o.memo", "=true")]), Ok(Some("false".to_owned())));
         let amount = column(Kind::Numeric(None), true);
         let wrong = submit(&amount, &[("o.memo", "=1"), ("f.memo", "12 apples")]);
         assert_eq!(wrong, Ok(Some("\"12 apples\"".to_owned())));

@@ -33,10 +33,7 @@ pub(super) async fn guard(request: Request, next: Next) -> Response {
     };
     let headers = response.headers_mut();
     for (name, value) in HEADERS {
-        headers.insert(
-            HeaderName::from_static(name),
-            HeaderValue::from_static(value),
-        );
+        headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
     }
     response
 }
@@ -71,18 +68,9 @@ mod tests {
             (&[("sec-fetch-site", "none")], true),
             (&[("sec-fetch-site", "same-site")], false),
             (&[("sec-fetch-site", "cross-site")], false),
-            (
-                &[("origin", "http://a.example"), ("host", "a.example")],
-                true,
-            ),
-            (
-                &[("origin", "http://b.example"), ("host", "a.example")],
-                false,
-            ),
-            (
-                &[("origin", "http://a.example:81"), ("host", "a.example")],
-                false,
-            ),
+            (&[("origin", "http://a.example"), ("host", "a.example")], true),
+            (&[("origin", "http://b.example"), ("host", "a.example")], false),
+            (&[("origin", "http://a.example:81"), ("host", "a.example")], false),
             (&[("origin", "null"), ("host", "a.example")], false),
         ];
         for (pairs, expected) in cases {

@@ -37,11 +37,7 @@ impl FromRequestParts<App> for Here {
     type Rejection = Failure;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Failure> {
-        Ok(Self::find(
-            app.catalog.load_full(),
-            &parts.uri,
-            &parts.headers,
-        )?)
+        Ok(Self::find(app.catalog.load_full(), &parts.uri, &parts.headers)?)
     }
 }
 
@@ -118,10 +114,7 @@ pub(super) async fn form(app: &App, request: Request) -> Result<Submitted, Error
     let (parts, body) = request.into_parts();
     let given = request::media_type(&parts.headers);
     if given != "application/x-www-form-urlencoded" {
-        return Err(request::unsupported(
-            &given,
-            "application/x-www-form-urlencoded",
-        ));
+        return Err(request::unsupported(&given, "application/x-www-form-urlencoded"));
     }
     let whole = Request::from_parts(parts.clone(), body);
     let bytes = request::body(whole, app.limits.body.saturating_mul(FORM_TO_BODY)).await?;

@@ -79,12 +79,8 @@ pub(super) async fn page(State(app): State<App>, here: Here) -> Result<Response,
         }
         Found::Missing => return Err(conflict::missing(&here.resource).into()),
     };
-    let newest = entries
-        .first()
-        .map_or(current, |entry| Version(entry.version));
-    let previous = entries
-        .get(1)
-        .map_or(newest, |entry| Version(entry.version));
+    let newest = entries.first().map_or(current, |entry| Version(entry.version));
+    let previous = entries.get(1).map_or(newest, |entry| Version(entry.version));
     let to = here.version("to").unwrap_or(newest);
     let from = here.version("from").unwrap_or(previous);
     let differences = if entries.is_empty() || from == to {
@@ -150,10 +146,7 @@ async fn differences(
     from: Version,
     to: Version,
 ) -> Result<Differences, Failure> {
-    let (old, new) = (
-        at(app, here, key, from).await?,
-        at(app, here, key, to).await?,
-    );
+    let (old, new) = (at(app, here, key, from).await?, at(app, here, key, to).await?);
     let missing = match (&old, &new) {
         (None, _) => Some(from),
         (_, None) => Some(to),
@@ -163,12 +156,7 @@ async fn differences(
         (Some(old), Some(new)) => changes(here, &old, &new),
         _ => Vec::new(),
     };
-    Ok(Differences {
-        from,
-        to,
-        missing,
-        changes,
-    })
+    Ok(Differences { from, to, missing, changes })
 }
 
 async fn at(app: &App, here: &Here, key: &Key, version: Version) -> Result<Option<Row>, Failure> {
@@ -181,9 +169,7 @@ async fn at(app: &App, here: &Here, key: &Key, version: Version) -> Result<Optio
 
 fn changes(here: &Here, old: &Row, new: &Row) -> Vec<Change> {
     let resource = &here.resource;
-    let columns = resource
-        .readable()
-        .filter(|c| c.name != resource.version_column().name);
+    let columns = resource.readable().filter(|c| c.name != resource.version_column().name);
     let differ = columns.filter(|column| {
         let comparison = column.kind.comparison();
         !comparison.same(old.get(&column.name), new.get(&column.name))
@@ -191,11 +177,7 @@ fn changes(here: &Here, old: &Row, new: &Row) -> Vec<Change> {
     let changes = differ.map(|column| {
         let (old, new) = (old.get(&column.name), new.get(&column.name));
         let (old, new) = Shown::between(&column.kind, old, new);
-        Change {
-            label: words::label(&column.name),
-            old,
-            new,
-        }
+        Change { label: words::label(&column.name), old, new }
     });
     changes.collect()
 }

@@ -41,14 +41,7 @@ pub(super) struct Asked {
 impl Asked {
     /// The first meeting with the other's change.
     pub(super) fn first(base: Version, yours: Vec<Member>) -> Self {
-        Self {
-            base,
-            yours,
-            form: None,
-            errors: Errors::new(),
-            error: None,
-            incomplete: false,
-        }
+        Self { base, yours, form: None, errors: Errors::new(), error: None, incomplete: false }
     }
 }
 
@@ -106,9 +99,7 @@ impl Unit {
     }
 
     fn key(&self) -> String {
-        self.fields
-            .first()
-            .map_or_else(String::new, |f| words::encode(&f.field))
+        self.fields.first().map_or_else(String::new, |f| words::encode(&f.field))
     }
 
     fn label(&self) -> String {
@@ -120,12 +111,9 @@ impl Unit {
     fn offers(&self) -> &'static [Decision] {
         match self.verdict() {
             Verdict::Same => &[],
-            Verdict::Merged => &[
-                Decision::Merged,
-                Decision::Theirs,
-                Decision::Mine,
-                Decision::Edit,
-            ],
+            Verdict::Merged => {
+                &[Decision::Merged, Decision::Theirs, Decision::Mine, Decision::Edit]
+            }
             _ => &[Decision::Theirs, Decision::Mine, Decision::Edit],
         }
     }
@@ -147,12 +135,7 @@ pub(super) fn units(
     form: Option<&Submitted>,
 ) -> Vec<Unit> {
     let rules = &resource.settings.merge;
-    let group = |field: &str| {
-        rules
-            .groups
-            .iter()
-            .position(|g| g.iter().any(|f| f == field))
-    };
+    let group = |field: &str| rules.groups.iter().position(|g| g.iter().any(|f| f == field));
     let mut units: Vec<Unit> = Vec::new();
     for field in verdicts {
         let clashes = field.verdict == Verdict::Both;
@@ -163,11 +146,7 @@ pub(super) fn units(
         });
         match together {
             Some(unit) => unit.fields.push(field),
-            None => units.push(Unit {
-                fields: vec![field],
-                decision: None,
-                moved: false,
-            }),
+            None => units.push(Unit { fields: vec![field], decision: None, moved: false }),
         }
     }
     for unit in &mut units {
@@ -175,9 +154,8 @@ pub(super) fn units(
         let kept = form.filter(|_| !unit.moved);
         let decided = kept.and_then(|form| form.get(&format!("d.{}", unit.key())));
         let decision = decided.and_then(Decision::read);
-        unit.decision = decision
-            .filter(|decision| unit.offers().contains(decision))
-            .or(unit.preset());
+        unit.decision =
+            decision.filter(|decision| unit.offers().contains(decision)).or(unit.preset());
     }
     units
 }
@@ -222,11 +200,7 @@ pub(super) fn chosen(
             }
         }
     }
-    if errors.is_empty() {
-        Ok(members)
-    } else {
-        Err(errors)
-    }
+    if errors.is_empty() { Ok(members) } else { Err(errors) }
 }
 
 fn value_of(
@@ -340,30 +314,17 @@ pub(super) fn answer(here: &Here, key: &Key, conflict: &Conflict, asked: &Asked)
     let by = conflict.by.as_ref().map(|by| by.by.clone());
     let own = here.visitor.named && by.as_deref() == Some(here.visitor.actor.as_str());
     let theirs = theirs_heading(by.as_deref(), own);
-    let view = View {
-        here,
-        asked,
-        theirs: &theirs,
-    };
-    let mut parts: Vec<(bool, Part)> = units
-        .iter()
-        .enumerate()
-        .map(|(i, unit)| (unit.clashes(), view.part(i, unit)))
-        .collect();
-    let touched: Vec<&str> = units
-        .iter()
-        .flat_map(|unit| unit.fields.iter().map(|f| f.field.as_str()))
-        .collect();
+    let view = View { here, asked, theirs: &theirs };
+    let mut parts: Vec<(bool, Part)> =
+        units.iter().enumerate().map(|(i, unit)| (unit.clashes(), view.part(i, unit))).collect();
+    let touched: Vec<&str> =
+        units.iter().flat_map(|unit| unit.fields.iter().map(|f| f.field.as_str())).collect();
     let title = record::title(resource, sides.theirs(), key);
-    let needed: Vec<Part> = parts
-        .extract_if(.., |(clashes, _)| *clashes)
-        .map(|p| p.1)
-        .collect();
+    let needed: Vec<Part> = parts.extract_if(.., |(clashes, _)| *clashes).map(|p| p.1).collect();
     let combined: Vec<Part> = parts.into_iter().map(|p| p.1).collect();
     let all = || needed.iter().chain(&combined);
-    let inputs: Vec<Field> = all()
-        .flat_map(|part| part.sides.iter().map(|side| side.field.clone()))
-        .collect();
+    let inputs: Vec<Field> =
+        all().flat_map(|part| part.sides.iter().map(|side| side.field.clone())).collect();
     let undecided = needed.iter().filter(|part| part.missing).map(Part::link);
     let moved = asked
         .form
@@ -409,10 +370,7 @@ fn theirs_heading(by: Option<&str>, own: bool) -> String {
 
 impl Part {
     fn link(&self) -> Link {
-        Link {
-            address: format!("#{}", self.id),
-            text: self.label.clone(),
-        }
+        Link { address: format!("#{}", self.id), text: self.label.clone() }
     }
 }
 
@@ -444,11 +402,7 @@ impl View<'_> {
             tag,
             tone,
             options: offers.collect(),
-            sides: unit
-                .fields
-                .iter()
-                .filter_map(|f| self.side(f, several))
-                .collect(),
+            sides: unit.fields.iter().filter_map(|f| self.side(f, several)).collect(),
             moved: unit.moved,
             missing: self.asked.incomplete && unit.decision.is_none(),
         }
@@ -467,27 +421,14 @@ impl View<'_> {
 
     fn side(&self, verdict: &FieldVerdict, several: bool) -> Option<Side> {
         let resource = &self.here.resource;
-        let place = resource
-            .columns
-            .iter()
-            .position(|c| c.name == verdict.field)?;
+        let place = resource.columns.iter().position(|c| c.name == verdict.field)?;
         let column = &resource.columns[place];
         let kind = &column.kind;
-        let FieldVerdict {
-            base,
-            yours,
-            theirs,
-            ..
-        } = verdict;
+        let FieldVerdict { base, yours, theirs, .. } = verdict;
         let from = value::write(column, prefilled(verdict));
         let typed = self.asked.form.as_ref().and_then(|form| form.typed(column));
-        let mut field = Field::new(
-            resource,
-            place,
-            &typed.unwrap_or_else(|| from.clone()),
-            false,
-        )
-        .beginning_with(&from);
+        let mut field = Field::new(resource, place, &typed.unwrap_or_else(|| from.clone()), false)
+            .beginning_with(&from);
         field.required = false;
         field.error = self.asked.errors.get(&verdict.field).cloned();
         let mut hidden = Vec::new();

@@ -43,15 +43,9 @@ pub(crate) fn router() -> Router<App> {
         .route("/console/-/you", get(visitor::page).post(visitor::rename))
         .route("/console/{resource}", get(rows::page).post(record::create))
         .route("/console/{resource}/-/new", get(record::blank))
-        .route(
-            "/console/{resource}/{id}",
-            get(record::page).post(record::save),
-        )
+        .route("/console/{resource}/{id}", get(record::page).post(record::save))
         .route("/console/{resource}/{id}/merge", post(resolve::save))
-        .route(
-            "/console/{resource}/{id}/delete",
-            get(delete::page).post(delete::confirm),
-        )
+        .route("/console/{resource}/{id}/delete", get(delete::page).post(delete::confirm))
         .route("/console/{resource}/{id}/history", get(history::page))
         .route("/console/{resource}/{id}/restore", post(restore::restore))
         .route("/console/{resource}/{id}/events", get(events::stream))

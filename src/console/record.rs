@@ -87,10 +87,7 @@ impl Problem {
     /// The problem as its fields and its error have it.
     pub(super) fn of(fields: &[Field], error: Option<&Error>) -> Option<Self> {
         let wrong = fields.iter().filter_map(|field| {
-            Some(Link {
-                address: format!("#{}", field.id),
-                text: field.error.clone()?,
-            })
+            Some(Link { address: format!("#{}", field.id), text: field.error.clone()? })
         });
         let links: Vec<_> = wrong.collect();
         let again = error.is_some_and(|error| error.status() >= 500);
@@ -102,11 +99,7 @@ impl Problem {
                 words::count(links.len(), "field needs", "fields need")
             ),
         };
-        Some(Self {
-            message,
-            links,
-            again,
-        })
+        Some(Self { message, links, again })
     }
 }
 
@@ -120,15 +113,7 @@ pub(super) async fn page(State(app): State<App>, here: Here) -> Result<Response,
             let newest = write::versions(&app, &here, &key, None, 1).await?.pop();
             let values = parse(&row.json);
             let fields = fields(&here, &values, None, &Errors::new());
-            Ok(existing(
-                &here,
-                &key,
-                row.version,
-                &values,
-                newest,
-                fields,
-                None,
-            ))
+            Ok(existing(&here, &key, row.version, &values, newest, fields, None))
         }
     }
 }
@@ -156,15 +141,7 @@ pub(super) async fn save(
     if let Err(error) = &draft.change {
         // Told at once: beside a conflict it would hide what was typed.
         let error = error.clone();
-        return again(
-            &app,
-            &here,
-            &key,
-            &form,
-            form::errors_of(&error),
-            Some(error),
-        )
-        .await;
+        return again(&app, &here, &key, &form, form::errors_of(&error), Some(error)).await;
     }
     let written = draft.write(&app, &here);
     let done = |what, version| {
@@ -208,15 +185,7 @@ async fn again(
     let fields = fields(here, &values, Some(form), &errors);
     let fallback = Error::new(Code::InvalidValue, "");
     let told = error.unwrap_or(fallback);
-    Ok(existing(
-        here,
-        key,
-        base,
-        &values,
-        None,
-        fields,
-        Some(&told),
-    ))
+    Ok(existing(here, key, base, &values, None, fields, Some(&told)))
 }
 
 fn existing(
@@ -232,11 +201,7 @@ fn existing(
     let title = title(resource, values, key);
     let problem = error.and_then(|error| Problem::of(&fields, Some(error)));
     let crumbs = here.crumbs(Some((key, &title)), None);
-    let prefix = if problem.is_some() {
-        "Not saved – "
-    } else {
-        ""
-    };
+    let prefix = if problem.is_some() { "Not saved – " } else { "" };
     let page = Page {
         shell: Shell::new(format!("{prefix}{title}"), &here.visitor, crumbs),
         resource,
@@ -290,11 +255,7 @@ pub(super) async fn create(
 fn unborn(here: &Here, fields: Vec<Field>, error: Option<&Error>) -> Response {
     let resource = &here.resource;
     let problem = error.and_then(|error| Problem::of(&fields, Some(error)));
-    let prefix = if problem.is_some() {
-        "Not saved – "
-    } else {
-        ""
-    };
+    let prefix = if problem.is_some() { "Not saved – " } else { "" };
     let crumbs = here.crumbs(None, None).into_iter().map(|mut crumb| {
         crumb.address = here::list(resource);
         crumb
@@ -339,11 +300,7 @@ fn fields(here: &Here, values: &Row, form: Option<&Submitted>, errors: &Errors) 
 /// The inputs of a record that is to be.
 fn blank_fields(here: &Here, form: Option<&Submitted>, errors: &Errors) -> Vec<Field> {
     let resource = &here.resource;
-    let writable = resource
-        .columns
-        .iter()
-        .enumerate()
-        .filter(|(_, c)| c.writable());
+    let writable = resource.columns.iter().enumerate().filter(|(_, c)| c.writable());
     let field = |(place, column)| {
         let nothing = Written::nothing();
         let typed = form.and_then(|form| form.typed(column));
@@ -360,14 +317,10 @@ fn blank_fields(here: &Here, form: Option<&Submitted>, errors: &Errors) -> Vec<F
 /// What the record holds besides its inputs.
 pub(super) fn fixed(here: &Here, values: &Row) -> Vec<Fixed> {
     let resource = &here.resource;
-    let places = resource
-        .columns
-        .iter()
-        .enumerate()
-        .filter(|(place, column)| {
-            let input = column.writable() && !resource.key.contains(place);
-            !column.hidden && !input && *place != resource.version
-        });
+    let places = resource.columns.iter().enumerate().filter(|(place, column)| {
+        let input = column.writable() && !resource.key.contains(place);
+        !column.hidden && !input && *place != resource.version
+    });
     let fixed = places.map(|(_, column)| Fixed {
         link: link(&here.catalog, resource, &column.name, values),
         ..Fixed::new(column, values)

@@ -42,10 +42,7 @@ pub(super) struct Crumb {
 impl Crumb {
     /// A page above this one.
     pub(super) fn to(text: impl Into<String>, address: impl Into<String>) -> Self {
-        Self {
-            text: text.into(),
-            address: address.into(),
-        }
+        Self { text: text.into(), address: address.into() }
     }
 
     /// This page.
@@ -79,10 +76,7 @@ pub(super) fn page(status: u16, page: &impl Template) -> Response {
     *response.status_mut() =
         StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let headers = response.headers_mut();
-    headers.insert(
-        CONTENT_TYPE,
-        HeaderValue::from_static("text/html; charset=utf-8"),
-    );
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
     // Kept by the browser for the way back, where what was typed must still stand, but never shown
     // again without a look at the server.
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
@@ -126,16 +120,8 @@ struct KeptPage<'e> {
 /// be sent again.
 pub(super) fn kept(here: &Here, address: &str, form: &Submitted, error: &Error) -> Response {
     let html = KeptPage {
-        shell: Shell::new(
-            "Not saved",
-            &here.visitor,
-            here.crumbs(None, Some("Not saved")),
-        ),
-        title: if error.status() < 500 {
-            "Not saved"
-        } else {
-            "Not saved yet"
-        },
+        shell: Shell::new("Not saved", &here.visitor, here.crumbs(None, Some("Not saved"))),
+        title: if error.status() < 500 { "Not saved" } else { "Not saved yet" },
         message: error.message(),
         address,
         record: address.rsplit_once('/').map(|(record, _)| record),

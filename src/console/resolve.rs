@@ -34,10 +34,7 @@ pub(super) async fn save(
 async fn decide(app: &App, here: &Here, key: &Key, form: &Submitted) -> Result<Response, Error> {
     let base = form.version("base")?;
     let onto = form.version("onto")?;
-    let asked = Asked {
-        form: Some(form.clone()),
-        ..Asked::first(base, yours(here, form))
-    };
+    let asked = Asked { form: Some(form.clone()), ..Asked::first(base, yours(here, form)) };
     let conflict = match compare(app, here, key, &asked).await? {
         Ok(conflict) => conflict,
         Err(response) => return Ok(response),
@@ -51,10 +48,7 @@ async fn decide(app: &App, here: &Here, key: &Key, form: &Submitted) -> Result<R
         return Ok(merge::answer(here, key, &conflict, &asked));
     }
     if units.iter().any(|unit| unit.decision.is_none()) {
-        let asked = Asked {
-            incomplete: true,
-            ..asked
-        };
+        let asked = Asked { incomplete: true, ..asked };
         return Ok(merge::answer(here, key, &conflict, &asked));
     }
     match merge::chosen(&here.resource, &units, form) {
@@ -87,13 +81,7 @@ async fn compare(
     let draft = Draft::patch(here, key, asked.base, asked.yours.clone());
     match draft.compare(app, here).await? {
         Outcome::Conflict(conflict) => Ok(Ok(conflict)),
-        Outcome::Gone(gone) => Ok(Err(gone::answer(
-            here,
-            key,
-            gone,
-            asked.yours.clone(),
-            None,
-        ))),
+        Outcome::Gone(gone) => Ok(Err(gone::answer(here, key, gone, asked.yours.clone(), None))),
         Outcome::Refused(error) => Err(error),
         _ => Err(conflict::missing(&here.resource)),
     }
@@ -142,11 +130,7 @@ async fn write(
         }
         Ok(_) => return Err(conflict::missing(&here.resource)),
     };
-    let asked = Asked {
-        errors: form::errors_of(&error),
-        error: Some(error),
-        ..asked
-    };
+    let asked = Asked { errors: form::errors_of(&error), error: Some(error), ..asked };
     Ok(merge::answer(here, key, &conflict, &asked))
 }
 

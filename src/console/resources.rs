@@ -45,10 +45,8 @@ pub(super) async fn page(State(app): State<App>, visitor: Visitor) -> Response {
         fields: words::count(resource.readable().count(), "field", "fields"),
         history: resource.history,
     });
-    let page = Page {
-        shell: Shell::new("Resources", &visitor, Vec::new()),
-        resources: lines.collect(),
-    };
+    let page =
+        Page { shell: Shell::new("Resources", &visitor, Vec::new()), resources: lines.collect() };
     reply::page(200, &page)
 }
 

@@ -57,11 +57,7 @@ async fn go_back(app: &App, here: &Here, key: &Key, form: &Submitted) -> Result<
 /// The writable values of a version.
 async fn at(app: &App, here: &Here, key: &Key, version: Version) -> Result<Vec<Member>, Error> {
     let found = write::read_version(app, here, key, version).await?;
-    let (Found::Row(Row { json, .. })
-    | Found::Gone(Gone {
-        last: Some(json), ..
-    })) = found
-    else {
+    let (Found::Row(Row { json, .. }) | Found::Gone(Gone { last: Some(json), .. })) = found else {
         let message = format!("Version {version} is no longer kept");
         return Err(Error::new(Code::NotFound, message));
     };
@@ -78,9 +74,7 @@ async fn revive(app: &App, here: &Here, key: &Key, form: &Submitted) -> Result<R
     let changes = resolve::yours(here, form);
     members.retain(|(name, _)| changes.iter().all(|(changed, _)| changed != name));
     members.extend(changes.iter().cloned());
-    let restored = Draft::create(here, Some(key), members)
-        .write(app, here)
-        .await?;
+    let restored = Draft::create(here, Some(key), members).write(app, here).await?;
     match restored {
         Outcome::Created(row, _) => Ok(done(here, key, What::Restored, row.version)),
         // Somebody was faster: the visitor's changes meet the row that is there.

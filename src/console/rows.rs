@@ -16,7 +16,6 @@ use crate::console::{record, words};
 use crate::error::Error;
 use crate::http::App;
 use crate::merge::Row;
-use crate::record::http::failure;
 use crate::record::list::{self, Page as Found};
 use crate::record::query;
 
@@ -100,7 +99,7 @@ pub(super) async fn page(State(app): State<App>, here: Here) -> Result<Response,
             let read = app.db.run(move |conn| {
                 async move { list::read(conn, &resource, &query, false).await }.boxed()
             });
-            read.await.map_err(|fault| failure(&app, &fault))?
+            read.await.map_err(|fault| app.failure(&fault))?
         }
         Err(error) => Err(error),
     };
@@ -112,12 +111,7 @@ fn added(here: &Here) -> Option<String> {
     let column = here.parameter("add.column")?;
     let operator = here.parameter("add.operator").unwrap_or("eq");
     let value = here.parameter("add.value").unwrap_or_default();
-    let escaped = || {
-        value
-            .replace('\\', "\\\\")
-            .replace('%', "\\%")
-            .replace('_', "\\_")
-    };
+    let escaped = || value.replace('\\', "\\\\").replace('%', "\\%").replace('_', "\\_");
     let condition = match operator {
         "null" | "not_null" => format!("is.{operator}"),
         "contains" => format!("ilike.*{}*", escaped()),
@@ -178,10 +172,7 @@ fn answer(here: &Here, read: Result<Found, Error>) -> Response {
         rows,
         filters: chips(here, &kept),
         choices: choices.collect(),
-        operators: OPERATORS
-            .iter()
-            .map(|(word, text)| choice(word, text))
-            .collect(),
+        operators: OPERATORS.iter().map(|(word, text)| choice(word, text)).collect(),
         first: here.parameter("after").map(|_| address(resource, &kept)),
         next: next.map(paged),
         problem: problem.as_ref().map(|error| error.message().to_owned()),
@@ -210,21 +201,14 @@ fn shown_columns(here: &Here) -> Vec<usize> {
     let all = 0..resource.columns.len();
     let mut places: Vec<usize> = all
         .filter(|place| !resource.columns[*place].hidden)
-        .filter(|place| {
-            selected
-                .as_ref()
-                .is_none_or(|selected| selected.contains(place))
-        })
+        .filter(|place| selected.as_ref().is_none_or(|selected| selected.contains(place)))
         .collect();
     places.sort_by_key(|place| rank(*place));
     places
 }
 
 fn is_number(column: &Column) -> bool {
-    matches!(
-        column.kind,
-        Kind::Integer(_) | Kind::Numeric(_) | Kind::Float
-    )
+    matches!(column.kind, Kind::Integer(_) | Kind::Numeric(_) | Kind::Float)
 }
 
 fn heading(here: &Here, place: usize) -> Heading {
@@ -235,10 +219,7 @@ fn heading(here: &Here, place: usize) -> Heading {
         Some(".desc") => "descending",
         _ => "none",
     };
-    let orderable = !matches!(
-        column.kind,
-        Kind::Json { .. } | Kind::Composite | Kind::Other
-    );
+    let orderable = !matches!(column.kind, Kind::Json { .. } | Kind::Composite | Kind::Other);
     // A name with a comma cannot stand in an order.
     let address = (orderable && !column.name.contains(',')).then(|| {
         let mut parameters = kept(here);
@@ -289,10 +270,9 @@ fn cell(column: &Column, row: &Row, leads: bool) -> Cell {
     let value = row.get(&column.name);
     let mut shown = match (&column.kind, value) {
         // One line of a table has no room for a document.
-        (Kind::Json { .. } | Kind::Composite, Some(value)) if !value.is_null() => Shown {
-            pieces: vec![Piece::Same(value.to_string())],
-            ..Shown::default()
-        },
+        (Kind::Json { .. } | Kind::Composite, Some(value)) if !value.is_null() => {
+            Shown { pieces: vec![Piece::Same(value.to_string())], ..Shown::default() }
+        }
         _ => Shown::whole(&column.kind, value),
     };
     let mut full = None;
@@ -323,10 +303,7 @@ fn chips(here: &Here, kept: &[(String, String)]) -> Vec<Chip> {
     let chips = filters.map(|(at, (name, value))| {
         let mut rest = kept.to_vec();
         rest.remove(at);
-        Chip {
-            text: in_words(name, value),
-            without: address(&here.resource, &rest),
-        }
+        Chip { text: in_words(name, value), without: address(&here.resource, &rest) }
     });
     chips.collect()
 }
@@ -334,21 +311,14 @@ fn chips(here: &Here, kept: &[(String, String)]) -> Vec<Chip> {
 /// A condition as people say it; as it is written where there are no words for it.
 fn in_words(name: &str, condition: &str) -> String {
     let label = words::label(name);
-    let unescaped = |text: &str| {
-        text.replace("\\%", "%")
-            .replace("\\_", "_")
-            .replace("\\\\", "\\")
-    };
+    let unescaped = |text: &str| text.replace("\\%", "%").replace("\\_", "_").replace("\\\\", "\\");
     let (operator, value) = condition.split_once('.').unwrap_or((condition, ""));
     match (operator, value) {
         ("is", "null") => format!("{label} has no value"),
         ("is", "not_null") => format!("{label} has a value"),
         ("ilike", pattern) => match (pattern.strip_prefix('*'), pattern.strip_suffix('*')) {
             (Some(inner), Some(_)) => {
-                format!(
-                    "{label} contains {}",
-                    unescaped(inner.trim_end_matches('*'))
-                )
+                format!("{label} contains {}", unescaped(inner.trim_end_matches('*')))
             }
             (None, Some(start)) => format!("{label} starts with {}", unescaped(start)),
             _ => format!("{label} is like {pattern}"),
@@ -367,10 +337,7 @@ mod tests {
 
     #[test]
     fn conditions_are_said_in_words() {
-        assert_eq!(
-            in_words("due_on", "gte.2026-01-01"),
-            "Due on is at least 2026-01-01"
-        );
+        assert_eq!(in_words("due_on", "gte.2026-01-01"), "Due on is at least 2026-01-01");
         assert_eq!(in_words("memo", r"ilike.*50\%*"), "Memo contains 50%");
         assert_eq!(in_words("memo", "ilike.a*"), "Memo starts with a");
         assert_eq!(in_words("memo", "is.null"), "Memo has no value");

@@ -31,10 +31,8 @@ pub(super) async fn rows(conn: &mut PgConnection, resource: &Resource) -> Result
         more = COUNTED + 1,
         name = quote_literal(&resource.table),
     );
-    let (counted, estimate): (i64, Option<i64>) = sqlx::query_as(AssertSqlSafe(text))
-        .persistent(false)
-        .fetch_one(conn)
-        .await?;
+    let (counted, estimate): (i64, Option<i64>) =
+        sqlx::query_as(AssertSqlSafe(text)).persistent(false).fetch_one(conn).await?;
     Ok(match estimate {
         _ if counted <= COUNTED => Rows::Exactly(counted),
         Some(estimate) if estimate > COUNTED => Rows::About(estimate),

@@ -19,32 +19,21 @@ pub(super) struct Written {
 impl Written {
     /// No value.
     pub(super) fn nothing() -> Self {
-        Self {
-            text: String::new(),
-            null: true,
-        }
+        Self { text: String::new(), null: true }
     }
 
     fn text(text: impl Into<String>) -> Self {
-        Self {
-            text: text.into(),
-            null: false,
-        }
+        Self { text: text.into(), null: false }
     }
 
     /// As a hidden input keeps it: empty for no value, else the text behind a mark.
     pub(super) fn kept(&self) -> String {
-        if self.null {
-            String::new()
-        } else {
-            format!("={}", self.text)
-        }
+        if self.null { String::new() } else { format!("={}", self.text) }
     }
 
     /// Reads what [`Self::kept`] wrote.
     pub(super) fn from_kept(kept: &str) -> Self {
-        kept.strip_prefix('=')
-            .map_or_else(Self::nothing, |text| Self::text(lines(text)))
+        kept.strip_prefix('=').map_or_else(Self::nothing, |text| Self::text(lines(text)))
     }
 }
 
@@ -82,33 +71,19 @@ pub(super) fn write(column: &Column, value: Option<&Value>) -> Written {
 /// `2026-09-28T08:12`, as browsers write a moment; `None` where that would lose something.
 fn local_moment(text: &str, kind: &Kind) -> Option<String> {
     let plain = match kind {
-        Kind::TimestampTz => text
-            .strip_suffix("+00:00")
-            .or_else(|| text.strip_suffix('Z'))?,
+        Kind::TimestampTz => text.strip_suffix("+00:00").or_else(|| text.strip_suffix('Z'))?,
         _ => text,
     };
     if !is_local_moment(plain) {
         return None;
     }
-    Some(
-        plain
-            .strip_suffix(":00")
-            .filter(|p| p.len() == 16)
-            .unwrap_or(plain)
-            .to_owned(),
-    )
+    Some(plain.strip_suffix(":00").filter(|p| p.len() == 16).unwrap_or(plain).to_owned())
 }
 
 /// Whether a browser's input for date and time takes this text as it is.
 pub(super) fn is_local_moment(text: &str) -> bool {
-    let shape: String = text
-        .chars()
-        .map(|c| if c.is_ascii_digit() { '0' } else { c })
-        .collect();
-    matches!(
-        shape.as_str(),
-        "0000-00-00T00:00" | "0000-00-00T00:00:00" | "0000-00-00T00:00:00.000"
-    )
+    let shape: String = text.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).collect();
+    matches!(shape.as_str(), "0000-00-00T00:00" | "0000-00-00T00:00:00" | "0000-00-00T00:00:00.000")
 }
 
 /// Whether a browser's input for a date takes this text as it is.
@@ -250,10 +225,7 @@ pub(super) fn show(kind: &Kind, value: &Value) -> String {
 
 /// `2026-11-30T09:12:44.120031Z` as `2026-11-30 09:12 UTC`.
 pub(super) fn moment(text: &str) -> String {
-    let (plain, zone) = match text
-        .strip_suffix("+00:00")
-        .or_else(|| text.strip_suffix('Z'))
-    {
+    let (plain, zone) = match text.strip_suffix("+00:00").or_else(|| text.strip_suffix('Z')) {
         Some(plain) => (plain, " UTC"),
         None => (text, ""),
     };
@@ -339,10 +311,7 @@ mod tests {
     fn pretty_json_is_the_same_json() {
         let json = r#"{"b": 1.10,"a":[ ],"t":"x,{\"y\":\\\"","o":{"k":[1,2]}}"#;
         let pretty = pretty(json);
-        assert!(
-            pretty.contains("\n  \"b\": 1.10,\n  \"a\": [],"),
-            "{pretty}"
-        );
+        assert!(pretty.contains("\n  \"b\": 1.10,\n  \"a\": [],"), "{pretty}");
         let same = |text: &str| serde_json::from_str::<Value>(text).unwrap();
         assert_eq!(same(&pretty), same(json));
     }

@@ -22,9 +22,7 @@ pub(super) fn encode(text: &str) -> String {
 
 /// What [`encode`] was given.
 pub(super) fn decode(text: &str) -> String {
-    percent_encoding::percent_decode_str(text)
-        .decode_utf8_lossy()
-        .into_owned()
+    percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned()
 }
 
 /// `1 field`, `2 fields`.

@@ -4,13 +4,11 @@ use futures_util::FutureExt as _;
 
 use crate::catalog::key::Key;
 use crate::console::here::Here;
-use crate::db::fault::Fault;
 use crate::error::Error;
 use crate::http::App;
 use crate::json::Member;
 use crate::precondition::{Condition, Precondition};
 use crate::record::history::{self, Entry};
-use crate::record::http::{failure, unknown_outcome};
 use crate::record::store::{self, Found};
 use crate::record::{Change, Outcome, Verb, Write, body};
 use crate::version::Version;
@@ -96,13 +94,9 @@ impl Draft {
     /// What the database could not do.
     pub(super) async fn write(self, app: &App, here: &Here) -> Result<Outcome, Error> {
         let write = self.into_write(here);
-        let written = app
-            .db
-            .run(move |conn| async move { store::write(conn, &write).await }.boxed());
-        written.await.map_err(|fault| match fault {
-            Fault::Disconnected => unknown_outcome(),
-            fault => failure(app, &fault),
-        })
+        let written =
+            app.db.run(move |conn| async move { store::write(conn, &write).await }.boxed());
+        written.await.map_err(|fault| app.failure(&fault))
     }
 
     /// Compares with the record as it stands, and writes nothing.
@@ -111,10 +105,9 @@ impl Draft {
     /// What the database could not do.
     pub(super) async fn compare(self, app: &App, here: &Here) -> Result<Outcome, Error> {
         let write = self.into_write(here);
-        let compared = app
-            .db
-            .run(move |conn| async move { store::compare(conn, &write).await }.boxed());
-        compared.await.map_err(|fault| failure(app, &fault))
+        let compared =
+            app.db.run(move |conn| async move { store::compare(conn, &write).await }.boxed());
+        compared.await.map_err(|fault| app.failure(&fault))
     }
 }
 
@@ -127,7 +120,7 @@ pub(super) async fn read(app: &App, here: &Here, key: &Key) -> Result<Found, Err
     let read = app
         .db
         .run(move |conn| async move { store::read(conn, &resource, &key, None).await }.boxed());
-    read.await.map_err(|fault| failure(app, &fault))
+    read.await.map_err(|fault| app.failure(&fault))
 }
 
 /// Reads a record as it stood at a version.
@@ -144,7 +137,7 @@ pub(super) async fn read_version(
     let read = app.db.run(move |conn| {
         async move { history::read_version(conn, &resource, &key, version).await }.boxed()
     });
-    read.await.map_err(|fault| failure(app, &fault))
+    read.await.map_err(|fault| app.failure(&fault))
 }
 
 /// Reads versions of a record, newest first.
@@ -162,5 +155,5 @@ pub(super) async fn versions(
     let read = app.db.run(move |conn| {
         async move { history::read(conn, &resource, &key, before, most).await }.boxed()
     });
-    read.await.map_err(|fault| failure(app, &fault))
+    read.await.map_err(|fault| app.failure(&fault))
 }

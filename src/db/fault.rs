@@ -26,14 +26,18 @@ pub enum Fault {
     StatementTimeout,
     /// 42P01, 42703, 0A000: the table is not what the catalogue says any more.
     Drifted,
-    /// 42883, 42704, 42804, 42846, 42725: no such operator, type or configuration.
+    /// 42883, 42704, 42804, 42846, 42725, 42601, 42602, 3F000: no such operator, type or
+    /// configuration, or a text that names one and cannot be read (`regclass`, `jsonpath`).
     Mismatch,
     /// 53100: the disk is full.
     StorageFull,
     /// The database cannot be reached, refuses connections or shuts down; nothing was done.
     Unavailable,
-    /// The connection broke while a statement was under way.
+    /// The connection broke under a statement that changes nothing.
     Disconnected,
+    /// The connection broke under a statement that writes: only the database knows what became of
+    /// it.
+    OutcomeUnknown,
     /// The queue for connections is full.
     Overloaded,
     /// Our own code failed while it held the connection.
@@ -58,11 +62,32 @@ pub struct Constraint {
 }
 
 impl Fault {
+    /// The same fault, where it befell a statement that writes.
+    #[must_use]
+    pub fn of_a_write(self) -> Self {
+        match self {
+            Self::Disconnected => Self::OutcomeUnknown,
+            other => other,
+        }
+    }
+
+    /// Whether a value or a constraint stands against the statement; the connection is well.
+    pub fn is_refusal(&self) -> bool {
+        matches!(
+            self,
+            Self::Taken(_) | Self::Reference(_) | Self::Null(_) | Self::Check(_) | Self::Value
+        )
+    }
+
     /// Whether the connection is no good after it.
     pub fn breaks_connection(&self) -> bool {
         matches!(
             self,
-            Self::Unavailable | Self::Disconnected | Self::Panicked | Self::Unexpected(_)
+            Self::Unavailable
+                | Self::Disconnected
+                | Self::OutcomeUnknown
+                | Self::Panicked
+                | Self::Unexpected(_)
         )
     }
 }
@@ -75,6 +100,12 @@ impl From<sqlx::Error> for Fault {
                 Some(error) => classify(error),
                 None => Self::Unexpected(String::new()),
             },
+            // A statement is told to run by the last bytes that are sent for it. Where they could
+            // not be sent, because the database closed the connection before, nothing ran.
+            sqlx::Error::Io(broken) if broken.kind() == std::io::ErrorKind::BrokenPipe => {
+                tracing::warn!(%error, "the database closed the connection");
+                Self::Unavailable
+            }
             sqlx::Error::Io(_) | sqlx::Error::Tls(_) | sqlx::Error::WorkerCrashed => {
                 tracing::warn!(%error, "the connection to the database broke");
                 Self::Disconnected
@@ -104,7 +135,9 @@ fn classify(error: &PgDatabaseError) -> Fault {
         "55P03" => Fault::LockTimeout,
         "57014" => Fault::StatementTimeout,
         "42P01" | "42703" | "0A000" => Fault::Drifted,
-        "42883" | "42704" | "42804" | "42846" | "42725" => Fault::Mismatch,
+        "42883" | "42704" | "42804" | "42846" | "42725" | "42601" | "42602" | "3F000" => {
+            Fault::Mismatch
+        }
         "53100" => Fault::StorageFull,
         "CF001" => Fault::Refused(refusal(error)),
         "25006" | "53300" | "57P01" | "57P02" | "57P03" => Fault::Unavailable,
@@ -126,10 +159,6 @@ fn refusal(error: &PgDatabaseError) -> String {
 }
 
 fn unexpected(error: &PgDatabaseError) -> Fault {
-    tracing::error!(
-        code = error.code(),
-        message = error.message(),
-        "unexpected database error"
-    );
+    tracing::error!(code = error.code(), message = error.message(), "unexpected database error");
     Fault::Unexpected(error.code().to_owned())
 }

@@ -6,11 +6,10 @@ use sqlx::{PgConnection, SqlSafeStr as _};
 const TABLE: &str = "counterfoil.migration";
 
 /// Every migration, oldest first. One that has been released is never edited.
-const MIGRATIONS: [(i64, &str, &str); 1] = [(
-    1,
-    "records",
-    include_str!("../../migrations/0001_records.sql"),
-)];
+const MIGRATIONS: [(i64, &str, &str); 2] = [
+    (1, "records", include_str!("../../migrations/0001_records.sql")),
+    (2, "retention", include_str!("../../migrations/0002_retention.sql")),
+];
 
 /// Applies what is missing. Several at once wait for each other.
 ///
@@ -18,13 +17,7 @@ const MIGRATIONS: [(i64, &str, &str); 1] = [(
 /// Those of the database, and where the database has seen a migration that we do not know.
 pub async fn run(conn: &mut PgConnection) -> Result<(), MigrateError> {
     let migrations = MIGRATIONS.map(|(version, name, sql)| {
-        Migration::new(
-            version,
-            name.into(),
-            MigrationType::Simple,
-            sql.into_sql_str(),
-            false,
-        )
+        Migration::new(version, name.into(), MigrationType::Simple, sql.into_sql_str(), false)
     });
     let mut migrator = Migrator::with_migrations(migrations.to_vec());
     migrator.dangerous_set_table_name(TABLE);

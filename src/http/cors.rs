@@ -39,10 +39,7 @@ const ALLOWED: [&str; 11] = [
 /// Allows these origins; none where the list is empty.
 pub(super) fn layer(origins: &[String]) -> CorsLayer {
     let names = |names: &[&'static str]| -> Vec<HeaderName> {
-        names
-            .iter()
-            .map(|name| HeaderName::from_static(name))
-            .collect()
+        names.iter().map(|name| HeaderName::from_static(name)).collect()
     };
     let allowed = if origins.iter().any(|origin| origin == "*") {
         AllowOrigin::any()

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::error::Error;
+use crate::record::answer::Answer;
 use crate::version::Tag;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -32,6 +33,23 @@ impl IntoResponse for Error {
     }
 }
 
+impl IntoResponse for Answer {
+    fn into_response(self) -> Response {
+        let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::OK);
+        let mut response = if self.body.is_empty() {
+            status.into_response()
+        } else {
+            json_response(status, self.body)
+        };
+        for (name, value) in &self.headers {
+            if let Ok(value) = HeaderValue::from_str(value) {
+                response.headers_mut().insert(HeaderName::from_static(name), value);
+            }
+        }
+        response
+    }
+}
+
 /// A success: `{"data": …}` around JSON text that is taken as it is.
 pub fn data(status: StatusCode, json: &str) -> Response {
     let mut body = String::with_capacity(json.len() + 9);
@@ -45,9 +63,7 @@ pub fn data(status: StatusCode, json: &str) -> Response {
 pub fn json_response(status: StatusCode, body: String) -> Response {
     let mut response = Response::new(Body::from(body));
     *response.status_mut() = status;
-    response
-        .headers_mut()
-        .insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
 }
 
@@ -118,10 +134,7 @@ fn render(response: &mut Response, error: &Error, id: &str, problem: bool) {
     };
     // The row is PostgreSQL's text; it is put in as it is, so that its numbers keep their digits.
     let head = head.to_string();
-    let body = format!(
-        "{},\"data\":{data}}}",
-        head.strip_suffix('}').unwrap_or(&head)
-    );
+    let body = format!("{},\"data\":{data}}}", head.strip_suffix('}').unwrap_or(&head));
     *response.body_mut() = Body::from(body);
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));

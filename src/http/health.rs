@@ -18,9 +18,7 @@ pub async fn alive() -> Response {
 pub async fn ready(State(app): State<App>) -> Response {
     let asked = app.db.run(|conn| {
         async move {
-            let one = sqlx::query_scalar::<_, i32>("SELECT 1")
-                .fetch_one(conn)
-                .await;
+            let one = sqlx::query_scalar::<_, i32>("SELECT 1").fetch_one(conn).await;
             one.map_err(Fault::from)
         }
         .boxed()

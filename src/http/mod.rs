@@ -1,8 +1,12 @@
 //! HTTP: the routes, and what every request and answer has in common.
 
+mod assets;
 mod cors;
+pub mod docs;
 pub mod envelope;
+mod failure;
 pub mod health;
+pub mod openapi;
 pub mod request;
 pub mod server;
 
@@ -30,6 +34,8 @@ pub struct App {
     pub refresh: Arc<tokio::sync::Notify>,
     /// The limits on what a stranger may send.
     pub limits: Limits,
+    /// The description of the resources, as it was last written.
+    pub openapi: openapi::serve::Cache,
 }
 
 /// Limits on what a stranger may send.
@@ -45,27 +51,23 @@ impl Default for Limits {
     }
 }
 
-/// Every route, in one list.
-pub fn router(app: App, cors_origins: &[String]) -> Router {
+/// Every route, in one list; the demo's page only where it is wanted.
+pub fn router(app: App, cors_origins: &[String], demo: bool) -> Router {
     use record::{http as records, past};
-    Router::new()
+    let routes = if demo { assets::demo() } else { Router::new() };
+    routes
         .route("/healthz", get(health::alive))
         .route("/readyz", get(health::ready))
-        .route(
-            "/api/v1/{resource}",
-            get(records::list).post(records::create),
-        )
+        .route("/openapi.json", get(openapi::serve::openapi))
+        .route("/docs", get(docs::redirect))
+        .route("/docs/", get(docs::index))
+        .route("/docs/{file}", get(docs::asset))
+        .route("/api/v1/{resource}", get(records::list).post(records::create))
         .route(
             "/api/v1/{resource}/{id}",
-            get(records::read)
-                .put(records::replace)
-                .patch(records::patch)
-                .delete(records::delete),
+            get(records::read).put(records::replace).patch(records::patch).delete(records::delete),
         )
-        .route(
-            "/api/v1/{resource}/{id}/increment",
-            post(records::increment),
-        )
+        .route("/api/v1/{resource}/{id}/increment", post(records::increment))
         .route("/api/v1/{resource}/{id}/history", get(past::history))
         .route("/api/v1/{resource}/{id}/merge", post(past::preview))
         .merge(crate::console::router())
@@ -82,18 +84,12 @@ async fn no_route() -> Error {
 }
 
 async fn no_method() -> Error {
-    Error::new(
-        Code::MethodNotAllowed,
-        "This address does not take this method",
-    )
+    Error::new(Code::MethodNotAllowed, "This address does not take this method")
 }
 
 fn panicked(_: Box<dyn std::any::Any + Send>) -> axum::response::Response {
     use axum::response::IntoResponse as _;
     tracing::error!("a handler panicked");
-    Error::new(
-        Code::Internal,
-        "The service failed; the request id finds it in the log",
-    )
-    .into_response()
+    Error::new(Code::Internal, "The service failed; the request id finds it in the log")
+        .into_response()
 }

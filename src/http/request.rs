@@ -50,12 +50,7 @@ impl Target {
             .map_err(|_| Error::new(Code::InvalidQuery, "The query string cannot be read"))?
             .0;
         let segments = segments.map(str::to_owned).collect();
-        Ok(Self {
-            resource,
-            segments,
-            headers: headers.clone(),
-            parameters,
-        })
+        Ok(Self { resource, segments, headers: headers.clone(), parameters })
     }
 
     /// The key in the path.
@@ -79,17 +74,11 @@ impl Target {
 
     /// Who makes the request. Without authentication that is what `X-Actor` says.
     pub fn actor(&self) -> String {
-        let named = self
-            .headers
-            .get("x-actor")
-            .map(|actor| String::from_utf8_lossy(actor.as_bytes()));
+        let named =
+            self.headers.get("x-actor").map(|actor| String::from_utf8_lossy(actor.as_bytes()));
         match named.as_deref().map(str::trim) {
             None | Some("") => "anonymous".to_owned(),
-            Some(actor) => actor
-                .chars()
-                .filter(|c| !c.is_control())
-                .take(MOST_ACTOR)
-                .collect(),
+            Some(actor) => actor.chars().filter(|c| !c.is_control()).take(MOST_ACTOR).collect(),
         }
     }
 
@@ -98,9 +87,7 @@ impl Target {
         self.headers.get_all("prefer").iter().any(|line| {
             line.to_str().is_ok_and(|line| {
                 line.split([',', ';']).any(|part| {
-                    part.trim()
-                        .replace([' ', '"'], "")
-                        .eq_ignore_ascii_case(preference)
+                    part.trim().replace([' ', '"'], "").eq_ignore_ascii_case(preference)
                 })
             })
         })
@@ -112,14 +99,7 @@ pub fn media_type(headers: &HeaderMap) -> String {
     headers
         .get(CONTENT_TYPE)
         .and_then(|value| value.to_str().ok())
-        .map(|value| {
-            value
-                .split(';')
-                .next()
-                .unwrap_or_default()
-                .trim()
-                .to_ascii_lowercase()
-        })
+        .map(|value| value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase())
         .unwrap_or_default()
 }
 

@@ -13,13 +13,24 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::GracefulShutdown;
 use tokio::net::TcpListener;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{Notify, Semaphore, watch};
 use tower::ServiceExt as _;
 
-/// How long a client may take over the headers of a request.
-const HEADER_TIME: Duration = Duration::from_secs(15);
-/// How long requests under way may take once the server is told to end.
-const DRAIN_TIME: Duration = Duration::from_secs(10);
+/// How long the server waits for its clients.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    /// How long a client may take over the headers of a request.
+    pub headers: Duration,
+    /// How long requests under way may take once the server is told to end.
+    pub drain: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self { headers: Duration::from_secs(15), drain: Duration::from_secs(10) }
+    }
+}
+
 /// How many connections are served at once.
 const CONNECTIONS: usize = 20_000;
 /// How long to wait after the system could not give a connection (out of file descriptors).
@@ -41,7 +52,17 @@ impl Ending {
 /// Serves until `shutdown` resolves, then lets requests under way finish, within bounds. The caller
 /// owns the listener and the signal.
 pub async fn run(listener: TcpListener, router: Router, shutdown: impl Future<Output = ()>) {
-    let builder = builder();
+    run_patiently(listener, router, Patience::default(), shutdown).await;
+}
+
+/// As [`run`], with another patience.
+pub async fn run_patiently(
+    listener: TcpListener,
+    router: Router,
+    patience: Patience,
+    shutdown: impl Future<Output = ()>,
+) {
+    let builder = builder(patience);
     let graceful = GracefulShutdown::new();
     let (end, ending) = watch::channel(false);
     let ending = Ending(ending);
@@ -63,7 +84,10 @@ pub async fn run(listener: TcpListener, router: Router, shutdown: impl Future<Ou
         // Answers are small and complete; waiting to fill a segment would only delay them.
         let _ = stream.set_nodelay(true);
         let (router, ending) = (router.clone(), ending.clone());
+        let first = Arc::new(Notify::new());
+        let begun = first.clone();
         let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
+            begun.notify_one();
             let router = router.clone();
             request.extensions_mut().insert(ending.clone());
             async move {
@@ -74,18 +98,26 @@ pub async fn run(listener: TcpListener, router: Router, shutdown: impl Future<Ou
         let connection = builder.serve_connection(TokioIo::new(stream), service);
         let connection = graceful.watch(connection.into_owned());
         tokio::spawn(async move {
-            // A client that breaks off is its own affair.
-            let _ = connection.await;
+            tokio::select! {
+                // A client that breaks off is its own affair.
+                _ = connection => {}
+                () = overdue(&first, patience.headers) => {}
+            }
             drop(place);
         });
     }
     drop(listener);
     let _ = end.send(true);
-    if tokio::time::timeout(DRAIN_TIME, graceful.shutdown())
-        .await
-        .is_err()
-    {
+    if tokio::time::timeout(patience.drain, graceful.shutdown()).await.is_err() {
         tracing::warn!("requests were still under way when the time to finish them was over");
+    }
+}
+
+/// Resolves where a connection's first request does not come in time. hyper's own clock begins to
+/// run when the first bytes have told HTTP/1 from HTTP/2, and a client may keep those to itself.
+async fn overdue(first: &Notify, limit: Duration) {
+    if tokio::time::timeout(limit, first.notified()).await.is_ok() {
+        std::future::pending::<()>().await;
     }
 }
 
@@ -93,21 +125,17 @@ async fn accept(
     listener: &TcpListener,
     places: &Arc<Semaphore>,
 ) -> std::io::Result<(tokio::net::TcpStream, tokio::sync::OwnedSemaphorePermit)> {
-    let place = places
-        .clone()
-        .acquire_owned()
-        .await
-        .map_err(std::io::Error::other)?;
+    let place = places.clone().acquire_owned().await.map_err(std::io::Error::other)?;
     let (stream, _) = listener.accept().await?;
     Ok((stream, place))
 }
 
-fn builder() -> auto::Builder<TokioExecutor> {
+fn builder(patience: Patience) -> auto::Builder<TokioExecutor> {
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder
         .http1()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEADER_TIME)
+        .header_read_timeout(patience.headers)
         .max_headers(100)
         .max_buf_size(64 * 1024);
     builder

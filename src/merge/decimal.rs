@@ -23,11 +23,7 @@ impl Decimal {
         let digits = digits(whole, fraction)?;
         let scale = i64::try_from(fraction.len()).ok()?;
         let exponent = power.parse::<i64>().ok()?.checked_sub(scale)?;
-        Some(Self {
-            negative,
-            digits,
-            exponent,
-        })
+        Some(Self { negative, digits, exponent })
     }
 
     /// One spelling per number: equal numbers have equal texts.
@@ -35,17 +31,11 @@ impl Decimal {
         let Some(first) = self.digits.iter().position(|digit| *digit != 0) else {
             return "0".to_owned();
         };
-        let last = self
-            .digits
-            .iter()
-            .rposition(|digit| *digit != 0)
-            .unwrap_or(first);
+        let last = self.digits.iter().rposition(|digit| *digit != 0).unwrap_or(first);
         let zeros = i128::try_from(self.digits.len() - 1 - last).unwrap_or(i128::MAX);
         let sign = if self.negative { "-" } else { "" };
-        let digits: String = self.digits[first..=last]
-            .iter()
-            .map(|d| char::from(b'0' + d))
-            .collect();
+        let digits: String =
+            self.digits[first..=last].iter().map(|d| char::from(b'0' + d)).collect();
         format!("{sign}{digits}e{}", i128::from(self.exponent) + zeros)
     }
 
@@ -57,8 +47,7 @@ impl Decimal {
 
     /// The power of ten just above the first digit.
     fn top(&self) -> Option<i64> {
-        self.exponent
-            .checked_add(i64::try_from(self.digits.len()).ok()?)
+        self.exponent.checked_add(i64::try_from(self.digits.len()).ok()?)
     }
 
     /// Adds the digits into columns that start at the power `low`, the lowest first.
@@ -72,11 +61,8 @@ impl Decimal {
 }
 
 fn digits(whole: &str, fraction: &str) -> Option<Vec<u8>> {
-    let digits: Vec<u8> = whole
-        .bytes()
-        .chain(fraction.bytes())
-        .map(|b| b.wrapping_sub(b'0'))
-        .collect();
+    let digits: Vec<u8> =
+        whole.bytes().chain(fraction.bytes()).map(|b| b.wrapping_sub(b'0')).collect();
     (!digits.is_empty() && digits.iter().all(|digit| *digit <= 9)).then_some(digits)
 }
 
@@ -85,11 +71,7 @@ fn digits(whole: &str, fraction: &str) -> Option<Vec<u8>> {
 pub(super) fn sum(terms: &[Decimal]) -> Option<String> {
     let low = terms.iter().map(|term| term.exponent).min()?.min(0);
     let tops: Option<Vec<i64>> = terms.iter().map(Decimal::top).collect();
-    let width = tops?
-        .into_iter()
-        .max()?
-        .checked_sub(low)
-        .filter(|width| *width <= MAX_DIGITS)?;
+    let width = tops?.into_iter().max()?.checked_sub(low).filter(|width| *width <= MAX_DIGITS)?;
     // One column more than the widest term takes the carry of up to ten terms.
     let mut columns = vec![0; usize::try_from(width).unwrap_or(0) + 1];
     for term in terms {
@@ -102,11 +84,7 @@ pub(super) fn sum(terms: &[Decimal]) -> Option<String> {
         }
         carry(&mut columns);
     }
-    Some(render(
-        &columns,
-        negative,
-        usize::try_from(-low).unwrap_or(0),
-    ))
+    Some(render(&columns, negative, usize::try_from(-low).unwrap_or(0)))
 }
 
 /// Brings every column into 0..=9 and returns what is left above the highest.
@@ -119,11 +97,8 @@ fn carry(columns: &mut [i32]) -> i32 {
 }
 
 fn render(columns: &[i32], negative: bool, scale: usize) -> String {
-    let digits: String = columns
-        .iter()
-        .rev()
-        .filter_map(|c| char::from_digit(c.unsigned_abs(), 10))
-        .collect();
+    let digits: String =
+        columns.iter().rev().filter_map(|c| char::from_digit(c.unsigned_abs(), 10)).collect();
     let (whole, fraction) = digits.split_at(digits.len().saturating_sub(scale));
     let whole = whole.trim_start_matches('0');
     let sign = if negative { "-" } else { "" };
@@ -143,10 +118,7 @@ mod tests {
     }
 
     fn add(terms: &[&str]) -> Option<String> {
-        sum(&terms
-            .iter()
-            .map(|term| Decimal::parse(term).unwrap())
-            .collect::<Vec<_>>())
+        sum(&terms.iter().map(|term| Decimal::parse(term).unwrap()).collect::<Vec<_>>())
     }
 
     #[test]
@@ -159,10 +131,7 @@ mod tests {
         }
         assert_ne!(canonical("1"), canonical("-1"));
         assert_ne!(canonical("9007199254740993"), canonical("9007199254740992"));
-        assert_ne!(
-            canonical("0.1"),
-            canonical("0.1000000000000000055511151231257827")
-        );
+        assert_ne!(canonical("0.1"), canonical("0.1000000000000000055511151231257827"));
     }
 
     #[test]
@@ -190,10 +159,7 @@ mod tests {
         assert_eq!(add(&["1", "-1.000"]).unwrap(), "0.000");
         assert_eq!(add(&["-5", "3"]).unwrap(), "-2");
         assert_eq!(add(&["1e3", "1"]).unwrap(), "1001");
-        assert_eq!(
-            add(&["9".repeat(40).as_str(), "1"]).unwrap(),
-            format!("1{}", "0".repeat(40))
-        );
+        assert_eq!(add(&["9".repeat(40).as_str(), "1"]).unwrap(), format!("1{}", "0".repeat(40)));
         assert_eq!(add(&["0.5", "0.5", "-2"]).unwrap(), "-1.0");
     }
 

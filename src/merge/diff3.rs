@@ -24,10 +24,7 @@ pub(super) fn diff3<'a>(
 ) -> Merged<'a> {
     let (yours_hunks, theirs_hunks) = (hunks(base, yours), hunks(base, theirs));
     let (mut yours_left, mut theirs_left) = (yours_hunks.as_slice(), theirs_hunks.as_slice());
-    let mut merged = Merged {
-        lines: Vec::new(),
-        clash: false,
-    };
+    let mut merged = Merged { lines: Vec::new(), clash: false };
     let mut at = 0;
     while let Some(region) = Region::next(&mut yours_left, &mut theirs_left) {
         merged.lines.extend(&base[at..region.base.start]);
@@ -52,12 +49,7 @@ struct Hunk {
 fn hunks(base: &[&str], side: &[&str]) -> Vec<Hunk> {
     let ops = capture_diff_slices(Algorithm::Myers, base, side);
     let changes = ops.iter().filter(|op| op.tag() != DiffTag::Equal);
-    changes
-        .map(|op| Hunk {
-            base: op.old_range(),
-            side: op.new_range(),
-        })
-        .collect()
+    changes.map(|op| Hunk { base: op.old_range(), side: op.new_range() }).collect()
 }
 
 /// A stretch of the base without a line that both sides left alone.
@@ -74,10 +66,7 @@ impl<'h> Region<'h> {
         let start = first(yours).into_iter().chain(first(theirs)).min()?;
         let (mut end, mut taken) = (start, [0, 0]);
         let reaches = |hunks: &[Hunk], at: usize, end: usize| {
-            hunks
-                .get(at)
-                .filter(|hunk| hunk.base.start <= end)
-                .map(|hunk| hunk.base.end.max(end))
+            hunks.get(at).filter(|hunk| hunk.base.start <= end).map(|hunk| hunk.base.end.max(end))
         };
         loop {
             if let Some(further) = reaches(yours, taken[0], end) {
@@ -91,11 +80,7 @@ impl<'h> Region<'h> {
         let (yours_taken, theirs_taken);
         (yours_taken, *yours) = yours.split_at(taken[0]);
         (theirs_taken, *theirs) = theirs.split_at(taken[1]);
-        Some(Self {
-            base: start..end,
-            yours: yours_taken,
-            theirs: theirs_taken,
-        })
+        Some(Self { base: start..end, yours: yours_taken, theirs: theirs_taken })
     }
 
     /// The region as one side has it.

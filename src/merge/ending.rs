@@ -29,11 +29,7 @@ impl Ending {
         resolve: Resolve,
     ) -> (&'static str, bool) {
         let known = |ending| {
-            if ending == Self::Unknown {
-                base
-            } else {
-                ending
-            }
+            if ending == Self::Unknown { base } else { ending }
         };
         let (yours, theirs) = (known(yours), known(theirs));
         let change = Change::of(&base, &yours, &theirs);

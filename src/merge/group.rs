@@ -15,11 +15,8 @@ pub(super) fn clashing<'r>(
     rules: &'r Rules,
 ) -> BTreeSet<&'r str> {
     let change = |field: &str| {
-        let sides = Sides {
-            base: base.get(field),
-            yours: yours.get(field),
-            theirs: theirs.get(field),
-        };
+        let sides =
+            Sides { base: base.get(field), yours: yours.get(field), theirs: theirs.get(field) };
         sides.change(rules.comparison(field))
     };
     let mut clashing = BTreeSet::new();
@@ -27,11 +24,7 @@ pub(super) fn clashing<'r>(
         let changes: Vec<Change> = group.iter().map(|field| change(field)).collect();
         if clashes(&changes) {
             let fields = group.iter().map(String::as_str).zip(&changes);
-            clashing.extend(
-                fields
-                    .filter(|(_, c)| **c != Change::Nobody)
-                    .map(|(field, _)| field),
-            );
+            clashing.extend(fields.filter(|(_, c)| **c != Change::Nobody).map(|(field, _)| field));
         }
     }
     clashing
@@ -43,8 +36,6 @@ fn clashes(changes: &[Change]) -> bool {
             .iter()
             .any(|change| *change == by || matches!(change, Change::Same | Change::Diverged))
     };
-    let different = changes
-        .iter()
-        .any(|c| !matches!(c, Change::Nobody | Change::Same));
+    let different = changes.iter().any(|c| !matches!(c, Change::Nobody | Change::Same));
     different && touched(Change::Yours) && touched(Change::Theirs)
 }

@@ -55,11 +55,7 @@ fn days(date: &str, before_christ: bool) -> Option<i128> {
     let sound =
         parts.next().is_none() && written > 0 && (1..=month_length(year, month)?).contains(&day);
     // A year that begins in March ends with the leap day.
-    let (year, month) = if month < 3 {
-        (year - 1, month + 9)
-    } else {
-        (year, month - 3)
-    };
+    let (year, month) = if month < 3 { (year - 1, month + 9) } else { (year, month - 3) };
     let leap_days = year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
     sound.then_some(year * 365 + leap_days + (month * 153 + 2) / 5 + day - 1)
 }
@@ -98,11 +94,7 @@ fn shift(offset: &str) -> Option<i128> {
     let sign = if offset.starts_with('-') { -1 } else { 1 };
     let digits = offset.get(1..)?.replace(':', "");
     let part = |at: usize| {
-        if digits.len() <= at {
-            Some(0)
-        } else {
-            number(digits.get(at..at + 2)?, 2..=2)
-        }
+        if digits.len() <= at { Some(0) } else { number(digits.get(at..at + 2)?, 2..=2) }
     };
     let (hours, minutes, seconds) = (part(0)?, part(2)?, part(4)?);
     let sound =
@@ -143,18 +135,9 @@ mod tests {
 
     #[test]
     fn a_microsecond_makes_a_difference() {
-        assert!(!same(
-            "2026-11-30T09:12:44.120031Z",
-            "2026-11-30T09:12:44.120032Z"
-        ));
-        assert!(same(
-            "2026-11-30T09:12:44.12Z",
-            "2026-11-30T09:12:44.120000Z"
-        ));
-        assert!(same(
-            "2026-11-30T09:12:44.1200310Z",
-            "2026-11-30T09:12:44.120031Z"
-        ));
+        assert!(!same("2026-11-30T09:12:44.120031Z", "2026-11-30T09:12:44.120032Z"));
+        assert!(same("2026-11-30T09:12:44.12Z", "2026-11-30T09:12:44.120000Z"));
+        assert!(same("2026-11-30T09:12:44.1200310Z", "2026-11-30T09:12:44.120031Z"));
     }
 
     #[test]

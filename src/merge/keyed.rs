@@ -13,11 +13,7 @@ use super::sides::{Combined, Sides, merge_json};
 /// so does the array as a whole where keys are missing or come twice.
 pub(super) fn merge_keyed(sides: Sides<'_>, key: &str, resolve: Resolve) -> Combined {
     let keyed = sides.arrays().and_then(|[base, yours, theirs]| {
-        Some([
-            Keyed::new(base, key)?,
-            Keyed::new(yours, key)?,
-            Keyed::new(theirs, key)?,
-        ])
+        Some([Keyed::new(base, key)?, Keyed::new(yours, key)?, Keyed::new(theirs, key)?])
     });
     match keyed {
         Some(keyed) => merge_elements(&keyed, resolve),
@@ -30,36 +26,18 @@ fn merge_elements([base, yours, theirs]: &[Keyed<'_>; 3], resolve: Resolve) -> C
     let mut elements = HashMap::new();
     for key in theirs.keys.iter().chain(&yours.keys) {
         if !elements.contains_key(key.as_str()) {
-            let sides = Sides {
-                base: base.get(key),
-                yours: yours.get(key),
-                theirs: theirs.get(key),
-            };
+            let sides =
+                Sides { base: base.get(key), yours: yours.get(key), theirs: theirs.get(key) };
             let element = merge_json(sides, resolve);
             clash |= element.clash;
             elements.insert(key.as_str(), element.value);
         }
     }
-    let kept: HashSet<&str> = elements
-        .iter()
-        .filter(|(_, value)| value.is_some())
-        .map(|(key, _)| *key)
-        .collect();
-    let order = merge_order(
-        &base.order(&kept),
-        &yours.order(&kept),
-        &theirs.order(&kept),
-        resolve,
-    );
-    let array = order
-        .keys
-        .iter()
-        .filter_map(|key| elements.remove(key).flatten())
-        .collect();
-    Combined {
-        value: Some(Value::Array(array)),
-        clash: clash || order.clash,
-    }
+    let kept: HashSet<&str> =
+        elements.iter().filter(|(_, value)| value.is_some()).map(|(key, _)| *key).collect();
+    let order = merge_order(&base.order(&kept), &yours.order(&kept), &theirs.order(&kept), resolve);
+    let array = order.keys.iter().filter_map(|key| elements.remove(key).flatten()).collect();
+    Combined { value: Some(Value::Array(array)), clash: clash || order.clash }
 }
 
 /// An array's elements by their key.
@@ -82,11 +60,7 @@ impl<'a> Keyed<'a> {
     }
 
     fn order(&self, kept: &HashSet<&str>) -> Vec<&str> {
-        self.keys
-            .iter()
-            .map(String::as_str)
-            .filter(|key| kept.contains(key))
-            .collect()
+        self.keys.iter().map(String::as_str).filter(|key| kept.contains(key)).collect()
     }
 }
 

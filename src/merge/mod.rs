@@ -68,9 +68,7 @@ pub struct Merge {
 impl Merge {
     /// Whether no field truly clashes.
     pub fn is_clean(&self) -> bool {
-        self.fields
-            .iter()
-            .all(|field| field.verdict != Verdict::Both)
+        self.fields.iter().all(|field| field.verdict != Verdict::Both)
     }
 }
 
@@ -87,14 +85,7 @@ pub fn verdicts(base: Option<&Row>, yours: &Row, theirs: &Row, rules: &Rules) ->
 fn differences(yours: &Row, theirs: &Row, rules: &Rules) -> Vec<FieldVerdict> {
     let fields = field_names([theirs, yours]);
     let sides = fields.into_iter().map(|field| {
-        (
-            field,
-            Sides {
-                base: None,
-                yours: yours.get(field),
-                theirs: theirs.get(field),
-            },
-        )
+        (field, Sides { base: None, yours: yours.get(field), theirs: theirs.get(field) })
     });
     sides
         .filter(|(field, sides)| !rules.same(field, sides.yours, sides.theirs))
@@ -108,16 +99,10 @@ pub fn merge(base: &Row, yours: &Row, theirs: &Row, rules: &Rules, resolve: Reso
     let mut merged = Row::default();
     let mut fields = Vec::new();
     for field in field_names([theirs, yours, base]) {
-        let sides = Sides {
-            base: base.get(field),
-            yours: yours.get(field),
-            theirs: theirs.get(field),
-        };
+        let sides =
+            Sides { base: base.get(field), yours: yours.get(field), theirs: theirs.get(field) };
         let (verdict, value) = if clashing.contains(field) {
-            (
-                Some(Verdict::Both),
-                resolve.pick(sides.yours, sides.theirs).cloned(),
-            )
+            (Some(Verdict::Both), resolve.pick(sides.yours, sides.theirs).cloned())
         } else {
             merge_field(field, sides, rules, resolve)
         };
@@ -127,10 +112,7 @@ pub fn merge(base: &Row, yours: &Row, theirs: &Row, rules: &Rules, resolve: Reso
         }
     }
     let failed = resolve == Resolve::Fail && fields.iter().any(|f| f.verdict == Verdict::Both);
-    Merge {
-        merged: (!failed).then_some(merged),
-        fields,
-    }
+    Merge { merged: (!failed).then_some(merged), fields }
 }
 
 /// The verdict on a field and its merged value; `None` where nobody changed it or it is gone.
@@ -150,14 +132,7 @@ fn merge_field(
         },
         Change::Diverged => {
             let Combined { value, clash } = rules.combine(field, sides, resolve);
-            (
-                if clash {
-                    Verdict::Both
-                } else {
-                    Verdict::Merged
-                },
-                value,
-            )
+            (if clash { Verdict::Both } else { Verdict::Merged }, value)
         }
     };
     (Some(verdict), value)
@@ -166,11 +141,7 @@ fn merge_field(
 fn field_verdict(
     field: &str,
     verdict: Verdict,
-    Sides {
-        base,
-        yours,
-        theirs,
-    }: Sides<'_>,
+    Sides { base, yours, theirs }: Sides<'_>,
     merged: Option<&Value>,
 ) -> FieldVerdict {
     FieldVerdict {

@@ -25,15 +25,8 @@ pub(super) fn merge_order<'a>(
         Lead::Theirs => false,
         Lead::Neither => resolve == Resolve::Mine,
     };
-    let (main, other) = if yours_leads {
-        (yours, theirs)
-    } else {
-        (theirs, yours)
-    };
-    Order {
-        keys: insert(base, main, other),
-        clash: lead == Lead::Neither,
-    }
+    let (main, other) = if yours_leads { (yours, theirs) } else { (theirs, yours) };
+    Order { keys: insert(base, main, other), clash: lead == Lead::Neither }
 }
 
 #[derive(PartialEq)]
@@ -48,8 +41,7 @@ fn lead<'a>(base: &[&'a str], yours: &[&'a str], theirs: &[&'a str]) -> Lead {
     let (in_base, in_yours, in_theirs) = (set(base), set(yours), set(theirs));
     let shared = |keys: &[&'a str]| -> Vec<&'a str> {
         let keys = keys.iter().copied();
-        keys.filter(|key| in_yours.contains(key) && in_theirs.contains(key))
-            .collect()
+        keys.filter(|key| in_yours.contains(key) && in_theirs.contains(key)).collect()
     };
     let (old, yours, theirs) = (shared(base), shared(yours), shared(theirs));
     let moved = |keys: &[&str]| !keys.iter().filter(|key| in_base.contains(*key)).eq(&old);

@@ -17,9 +17,7 @@ pub struct Row(Vec<(String, Value)>);
 impl Row {
     /// The value of a field, or `None` where the row has no such field.
     pub fn get(&self, field: &str) -> Option<&Value> {
-        self.iter()
-            .find(|(name, _)| *name == field)
-            .map(|(_, value)| value)
+        self.iter().find(|(name, _)| *name == field).map(|(_, value)| value)
     }
 
     /// Sets a field, in its old place or at the end.

@@ -80,19 +80,11 @@ impl Rules {
                 return Err(RulesError::UnknownField { rule, field });
             }
             if let Some(first) = seen.insert(field.clone(), rule) {
-                return Err(RulesError::NamedTwice {
-                    field,
-                    first,
-                    second: rule,
-                });
+                return Err(RulesError::NamedTwice { field, first, second: rule });
             }
         }
         let small = self.groups.iter().any(|group| group.len() < 2);
-        if small {
-            Err(RulesError::SmallGroup)
-        } else {
-            Ok(())
-        }
+        if small { Err(RulesError::SmallGroup) } else { Ok(()) }
     }
 
     fn named(&self) -> impl Iterator<Item = (&'static str, &str)> {
@@ -127,10 +119,7 @@ impl Rules {
         } else if let Some(key) = self.keyed.get(field) {
             merge_keyed(sides, key, resolve)
         } else if let Some(total) = self.counted(field, sides) {
-            Combined {
-                value: Some(total),
-                clash: false,
-            }
+            Combined { value: Some(total), clash: false }
         } else if self.text.contains(field) {
             merge_text(sides, resolve)
         } else {
@@ -160,22 +149,10 @@ mod tests {
 
     #[test]
     fn a_field_follows_one_rule() {
-        let error = rules("set = ['a']\ncounter = ['a']")
-            .validate(["a"])
-            .unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "\"a\" stands in merge.set and again in merge.counter"
-        );
-        assert!(
-            rules("groups = [['a', 'b'], ['b', 'c']]")
-                .validate(["a", "b", "c"])
-                .is_err()
-        );
-        assert_eq!(
-            rules("groups = [['a']]").validate(["a"]),
-            Err(RulesError::SmallGroup)
-        );
+        let error = rules("set = ['a']\ncounter = ['a']").validate(["a"]).unwrap_err();
+        assert_eq!(error.to_string(), "\"a\" stands in merge.set and again in merge.counter");
+        assert!(rules("groups = [['a', 'b'], ['b', 'c']]").validate(["a", "b", "c"]).is_err());
+        assert_eq!(rules("groups = [['a']]").validate(["a"]), Err(RulesError::SmallGroup));
     }
 
     #[test]

@@ -22,8 +22,5 @@ pub(super) fn merge_set(sides: Sides<'_>, resolve: Resolve) -> Combined {
             !in_base.contains(&item) || (in_yours.contains(&item) && in_theirs.contains(&item));
         stays && seen.insert(item)
     });
-    Combined {
-        value: Some(kept.cloned().collect()),
-        clash: false,
-    }
+    Combined { value: Some(kept.cloned().collect()), clash: false }
 }

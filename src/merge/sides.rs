@@ -48,10 +48,7 @@ pub(super) struct Combined {
 impl Combined {
     /// Both changes to the whole value cannot stand together.
     pub(super) fn clash(sides: Sides<'_>, resolve: Resolve) -> Self {
-        Self {
-            value: resolve.pick(sides.yours, sides.theirs).cloned(),
-            clash: true,
-        }
+        Self { value: resolve.pick(sides.yours, sides.theirs).cloned(), clash: true }
     }
 }
 
@@ -62,10 +59,7 @@ pub(super) fn merge_json(sides: Sides<'_>, resolve: Resolve) -> Combined {
     }
     let change = sides.change(Comparison::Json);
     let value = change.pick(sides.yours, sides.theirs, resolve).cloned();
-    Combined {
-        value,
-        clash: change == Change::Diverged,
-    }
+    Combined { value, clash: change == Change::Diverged }
 }
 
 fn merge_objects([base, yours, theirs]: [&Map<String, Value>; 3], resolve: Resolve) -> Combined {
@@ -73,17 +67,10 @@ fn merge_objects([base, yours, theirs]: [&Map<String, Value>; 3], resolve: Resol
     let mut clash = false;
     let new = yours.keys().filter(|key| !theirs.contains_key(*key));
     for key in theirs.keys().chain(new) {
-        let sides = Sides {
-            base: base.get(key),
-            yours: yours.get(key),
-            theirs: theirs.get(key),
-        };
+        let sides = Sides { base: base.get(key), yours: yours.get(key), theirs: theirs.get(key) };
         let part = merge_json(sides, resolve);
         clash |= part.clash;
         merged.extend(part.value.map(|value| (key.clone(), value)));
     }
-    Combined {
-        value: Some(Value::Object(merged)),
-        clash,
-    }
+    Combined { value: Some(Value::Object(merged)), clash }
 }

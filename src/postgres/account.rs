@@ -26,12 +26,9 @@ impl Account {
     pub(super) fn detect() -> Result<Self, Error> {
         let own = id(&["-u"]).ok_or(Error::NoAccount)?;
         let become_user = match own {
-            0 => Some(
-                ["postgres", "nobody"]
-                    .into_iter()
-                    .find_map(look_up)
-                    .ok_or(Error::NoAccount)?,
-            ),
+            0 => {
+                Some(["postgres", "nobody"].into_iter().find_map(look_up).ok_or(Error::NoAccount)?)
+            }
             _ => None,
         };
         // Other programs of this name (busybox) know no --pdeathsig, so it is tried, not looked for.
@@ -40,11 +37,7 @@ impl Account {
             .stdin(Stdio::null())
             .output()
             .is_ok_and(|output| output.status.success());
-        Ok(Self {
-            own,
-            become_user,
-            tied,
-        })
+        Ok(Self { own, become_user, tied })
     }
 
     /// The account for a cluster that `user` owns; only root can be somebody else.
@@ -52,10 +45,8 @@ impl Account {
         if user == self.uid() {
             return Some(self.clone());
         }
-        (self.own == 0 && user != 0).then(|| Self {
-            become_user: Some((user, group, user.to_string())),
-            ..self.clone()
-        })
+        (self.own == 0 && user != 0)
+            .then(|| Self { become_user: Some((user, group, user.to_string())), ..self.clone() })
     }
 
     /// The user id of this process.
@@ -65,9 +56,7 @@ impl Account {
 
     /// The user id that the programs run under.
     pub(super) fn uid(&self) -> u32 {
-        self.become_user
-            .as_ref()
-            .map_or(self.own, |(user, ..)| *user)
+        self.become_user.as_ref().map_or(self.own, |(user, ..)| *user)
     }
 
     /// Whether programs end with this process even when it is killed.
@@ -89,11 +78,7 @@ impl Account {
             return true;
         }
         // Only the kernel knows (access lists, mounts), so the account itself is asked.
-        self.command("test")
-            .arg("-x")
-            .arg(directory)
-            .status()
-            .is_ok_and(|status| status.success())
+        self.command("test").arg("-x").arg(directory).status().is_ok_and(|status| status.success())
     }
 
     /// A program that runs under this account, in its own process group so that a Ctrl-C at the
@@ -111,11 +96,7 @@ impl Account {
         }
         // English messages (they are matched and logged) and a working directory that is always
         // there.
-        command
-            .env("LC_ALL", "C")
-            .current_dir("/")
-            .stdin(Stdio::null())
-            .process_group(0);
+        command.env("LC_ALL", "C").current_dir("/").stdin(Stdio::null()).process_group(0);
         if let Some((user, group, _)) = &self.become_user {
             command.uid(*user).gid(*group);
         }
@@ -165,14 +146,6 @@ fn look_up(name: &str) -> Option<(u32, u32, String)> {
 
 /// What `id` prints. The standard library has no safe way to ask the system for it.
 fn id(arguments: &[&str]) -> Option<u32> {
-    let output = Command::new("id")
-        .args(arguments)
-        .stdin(Stdio::null())
-        .output()
-        .ok()?;
-    String::from_utf8(output.stdout)
-        .ok()?
-        .trim_end()
-        .parse()
-        .ok()
+    let output = Command::new("id").args(arguments).stdin(Stdio::null()).output().ok()?;
+    String::from_utf8(output.stdout).ok()?.trim_end().parse().ok()
 }

@@ -37,9 +37,7 @@ impl Cluster {
             install
         } else {
             let newest = installs.into_iter().next();
-            let install = newest.ok_or(Error::NotFound {
-                rejected: Vec::new(),
-            })?;
+            let install = newest.ok_or(Error::NotFound { rejected: Vec::new() })?;
             make(&place, &account, &install, options.durable)?;
             install
         };
@@ -47,12 +45,7 @@ impl Cluster {
         if let Some(note) = &place.note {
             tracing::info!("{note}");
         }
-        Ok(Self {
-            place,
-            account,
-            install,
-            _lock: lock,
-        })
+        Ok(Self { place, account, install, _lock: lock })
     }
 }
 
@@ -71,14 +64,8 @@ fn take(place: &Place) -> Result<File, Error> {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
             let mut text = String::new();
-            let owner = file
-                .read_to_string(&mut text)
-                .ok()
-                .and_then(|_| text.trim().parse().ok());
-            return Err(Error::InUse {
-                data_dir: place.data_dir.clone(),
-                owner,
-            });
+            let owner = file.read_to_string(&mut text).ok().and_then(|_| text.trim().parse().ok());
+            return Err(Error::InUse { data_dir: place.data_dir.clone(), owner });
         }
         Err(TryLockError::Error(error)) => return Err(io("lock", path)(error)),
     }
@@ -95,24 +82,16 @@ fn matching(data_dir: &Path, installs: Vec<Install>) -> Result<Install, Error> {
     let path = data_dir.join("PG_VERSION");
     let text = fs::read_to_string(&path).map_err(io("read", &path))?;
     // Versions before 10 have two numbers; they are older than any installation that is accepted.
-    let data_version = text
-        .trim()
-        .split('.')
-        .next()
-        .and_then(|major| major.parse().ok())
-        .unwrap_or(0);
-    let found: Vec<_> = installs
-        .iter()
-        .map(|install| install.version.clone())
-        .collect();
-    installs
-        .into_iter()
-        .find(|install| install.major == data_version)
-        .ok_or_else(|| Error::VersionMismatch {
+    let data_version =
+        text.trim().split('.').next().and_then(|major| major.parse().ok()).unwrap_or(0);
+    let found: Vec<_> = installs.iter().map(|install| install.version.clone()).collect();
+    installs.into_iter().find(|install| install.major == data_version).ok_or_else(|| {
+        Error::VersionMismatch {
             data_dir: data_dir.to_owned(),
             data_version,
             found: found.join(", "),
-        })
+        }
+    })
 }
 
 /// Makes a cluster. It is made beside its place and moved there when it is whole, so that a start
@@ -122,9 +101,7 @@ fn make(place: &Place, account: &Account, install: &Install, durable: bool) -> R
     if let Ok(mut entries) = fs::read_dir(data_dir)
         && entries.next().is_some()
     {
-        return Err(Error::NotACluster {
-            data_dir: data_dir.clone(),
-        });
+        return Err(Error::NotACluster { data_dir: data_dir.clone() });
     }
     let mut name = data_dir.clone().into_os_string();
     name.push(".new");
@@ -144,10 +121,7 @@ fn make(place: &Place, account: &Account, install: &Install, durable: bool) -> R
     }
     // Nothing useful is in it, and that it cannot be removed is not what went wrong.
     drop(fs::remove_dir_all(&unfinished));
-    Err(Error::Initdb {
-        data_dir: data_dir.clone(),
-        output: last_lines(&output),
-    })
+    Err(Error::Initdb { data_dir: data_dir.clone(), output: last_lines(&output) })
 }
 
 fn fresh_directory(path: &Path, account: &Account) -> Result<(), Error> {
@@ -157,10 +131,7 @@ fn fresh_directory(path: &Path, account: &Account) -> Result<(), Error> {
         }
         _ => {}
     }
-    DirBuilder::new()
-        .mode(0o700)
-        .create(path)
-        .map_err(io("make the directory", path))?;
+    DirBuilder::new().mode(0o700).create(path).map_err(io("make the directory", path))?;
     account.give(path).map_err(io("hand over", path))
 }
 
@@ -195,11 +166,7 @@ mod tests {
     use super::*;
 
     fn installed(major: u32) -> Install {
-        Install {
-            bin_dir: PathBuf::new(),
-            major,
-            version: format!("{major}.1"),
-        }
+        Install { bin_dir: PathBuf::new(), major, version: format!("{major}.1") }
     }
 
     #[test]

@@ -174,10 +174,7 @@ pub enum Error {
 
 /// The rejected installations as indented lines below the message.
 fn listing(lines: &[String]) -> String {
-    lines
-        .iter()
-        .flat_map(|line| ["\n  ", line.as_str()])
-        .collect()
+    lines.iter().flat_map(|line| ["\n  ", line.as_str()]).collect()
 }
 
 /// Turns an I/O error into one that says what was tried with which file.
@@ -186,9 +183,5 @@ pub(super) fn io(
     path: impl Into<PathBuf>,
 ) -> impl FnOnce(std::io::Error) -> Error {
     let path = path.into();
-    move |source| Error::Io {
-        action,
-        path,
-        source,
-    }
+    move |source| Error::Io { action, path, source }
 }

@@ -27,9 +27,7 @@ impl Install {
 
 /// The directory of the PostgreSQL programs that the environment names in `PG_BIN_DIR`, if any.
 pub fn bin_dir_from_env() -> Option<PathBuf> {
-    std::env::var_os("PG_BIN_DIR")
-        .filter(|value| !value.is_empty())
-        .map(PathBuf::from)
+    std::env::var_os("PG_BIN_DIR").filter(|value| !value.is_empty()).map(PathBuf::from)
 }
 
 /// The installations that `account` can run and that are new enough, newest first; never empty.
@@ -39,10 +37,7 @@ pub(super) fn find(named: Option<&Path>, account: &Account) -> Result<Vec<Instal
     if let Some(bin_dir) = named {
         return probe(bin_dir, account)
             .map(|install| vec![install])
-            .map_err(|reason| Error::BinDir {
-                bin_dir: bin_dir.to_owned(),
-                reason,
-            });
+            .map_err(|reason| Error::BinDir { bin_dir: bin_dir.to_owned(), reason });
     }
     let mut installs = Vec::new();
     let mut rejected = Vec::new();
@@ -64,10 +59,7 @@ pub(super) fn find(named: Option<&Path>, account: &Account) -> Result<Vec<Instal
 fn candidates() -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = Vec::new();
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let all = pg_config()
-        .into_iter()
-        .chain(packaged())
-        .chain(std::env::split_paths(&path));
+    let all = pg_config().into_iter().chain(packaged()).chain(std::env::split_paths(&path));
     for bin_dir in all {
         let postgres = bin_dir.join("postgres");
         if !bin_dir.is_absolute() || !postgres.is_file() {
@@ -98,10 +90,7 @@ fn packaged() -> Vec<PathBuf> {
     let Ok(versions) = std::fs::read_dir("/usr/lib/postgresql") else {
         return Vec::new();
     };
-    versions
-        .flatten()
-        .map(|entry| entry.path().join("bin"))
-        .collect()
+    versions.flatten().map(|entry| entry.path().join("bin")).collect()
 }
 
 /// The installation in `bin_dir`, or why it is none.
@@ -121,23 +110,15 @@ fn probe(bin_dir: &Path, account: &Account) -> Result<Install, String> {
     let (major, version) =
         parse_version(&text).ok_or_else(|| "postgres --version says nothing known".to_owned())?;
     if major < OLDEST {
-        return Err(format!(
-            "PostgreSQL {version} is too old, {OLDEST} or later is needed"
-        ));
+        return Err(format!("PostgreSQL {version} is too old, {OLDEST} or later is needed"));
     }
-    Ok(Install {
-        bin_dir,
-        major,
-        version: version.to_owned(),
-    })
+    Ok(Install { bin_dir, major, version: version.to_owned() })
 }
 
 /// Major and full version from `postgres (PostgreSQL) 15.18 (Debian 15.18-0+deb12u1)`.
 fn parse_version(text: &str) -> Option<(u32, &str)> {
     let version = text.split_once(") ")?.1.split_whitespace().next()?;
-    let digits = version
-        .find(|c: char| !c.is_ascii_digit())
-        .unwrap_or(version.len());
+    let digits = version.find(|c: char| !c.is_ascii_digit()).unwrap_or(version.len());
     Some((version[..digits].parse().ok()?, version))
 }
 
@@ -148,10 +129,7 @@ mod tests {
     #[test]
     fn versions_are_read_as_each_release_prints_them() {
         for (text, expected) in [
-            (
-                "postgres (PostgreSQL) 15.18 (Debian 15.18-0+deb12u1)\n",
-                Some((15, "15.18")),
-            ),
+            ("postgres (PostgreSQL) 15.18 (Debian 15.18-0+deb12u1)\n", Some((15, "15.18"))),
             ("postgres (PostgreSQL) 18beta1\n", Some((18, "18beta1"))),
             ("postgres (PostgreSQL) 19devel\n", Some((19, "19devel"))),
             ("postgres (PostgreSQL) 9.6.24\n", Some((9, "9.6.24"))),
@@ -166,9 +144,7 @@ mod tests {
     #[test]
     fn a_named_directory_without_a_server_is_refused_by_name() {
         let account = Account::detect().unwrap();
-        let error = find(Some(Path::new("/")), &account)
-            .unwrap_err()
-            .to_string();
+        let error = find(Some(Path::new("/")), &account).unwrap_err().to_string();
         assert!(error.contains("PG_BIN_DIR=/ cannot be used"), "{error}");
     }
 }

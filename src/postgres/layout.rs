@@ -38,16 +38,11 @@ impl Place {
         if let Some(account) = owner(&wanted, account)? {
             if !account.can_enter(parent(&wanted)) {
                 let user = account.to_string();
-                return Err(Error::Unreachable {
-                    data_dir: wanted,
-                    user,
-                });
+                return Err(Error::Unreachable { data_dir: wanted, user });
             }
             return Ok((Self::beside(wanted), account));
         }
-        let shared = Path::new(SHARED_STATE)
-            .join(short_name(&wanted))
-            .join("postgres");
+        let shared = Path::new(SHARED_STATE).join(short_name(&wanted)).join("postgres");
         let (made_before, fits) = (is_cluster(&shared), account.can_enter(parent(&wanted)));
         if fits && !made_before {
             return Ok((Self::beside(wanted), account.clone()));
@@ -65,13 +60,7 @@ impl Place {
             data_dir.display()
         );
         let account = owner(&data_dir, account)?.unwrap_or_else(|| account.clone());
-        Ok((
-            Self {
-                note: Some(note),
-                ..Self::beside(data_dir)
-            },
-            account,
-        ))
+        Ok((Self { note: Some(note), ..Self::beside(data_dir) }, account))
     }
 
     fn beside(data_dir: PathBuf) -> Self {
@@ -86,13 +75,7 @@ impl Place {
             // the account.
             socket_dir = Path::new("/tmp").join(short_name(&data_dir));
         }
-        Self {
-            lock_file: with(".lock"),
-            log_file: with(".log"),
-            socket_dir,
-            data_dir,
-            note: None,
-        }
+        Self { lock_file: with(".lock"), log_file: with(".log"), socket_dir, data_dir, note: None }
     }
 
     /// Whether there is a cluster already.
@@ -134,9 +117,7 @@ fn settle(data_dir: &Path) -> Result<PathBuf, Error> {
     if let Ok(path) = path.canonicalize() {
         return Ok(path);
     }
-    let directory = parent(&path)
-        .canonicalize()
-        .map_err(io("enter", parent(&path)))?;
+    let directory = parent(&path).canonicalize().map_err(io("enter", parent(&path)))?;
     Ok(match path.file_name() {
         Some(name) => directory.join(name),
         None => directory,
@@ -200,13 +181,9 @@ fn fits_a_socket(directory: &Path) -> bool {
 /// A short name that one path always gets: FNV-1a of its bytes, which unlike the hashes of the
 /// standard library is the same in every release.
 fn short_name(path: &Path) -> String {
-    let hash = path
-        .as_os_str()
-        .as_bytes()
-        .iter()
-        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-            (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
-        });
+    let hash = path.as_os_str().as_bytes().iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    });
     format!("counterfoil-{hash:016x}")
 }
 

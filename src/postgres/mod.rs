@@ -130,13 +130,9 @@ impl Postgres {
 
     /// Makes an empty database unless one of this name exists.
     pub async fn create_database_if_missing(&self, name: &str) -> Result<(), Error> {
-        let database = |source| Error::Database {
-            name: name.to_owned(),
-            source,
-        };
-        let mut connection = PgConnection::connect(&self.url("postgres"))
-            .await
-            .map_err(database)?;
+        let database = |source| Error::Database { name: name.to_owned(), source };
+        let mut connection =
+            PgConnection::connect(&self.url("postgres")).await.map_err(database)?;
         // PostgreSQL quotes the name itself, so that no quoting rule is repeated here.
         let statement: Option<String> = sqlx::query_scalar(
             "SELECT format('CREATE DATABASE %I', $1::text) \
@@ -147,10 +143,7 @@ impl Postgres {
         .await
         .map_err(database)?;
         if let Some(statement) = statement {
-            match sqlx::raw_sql(AssertSqlSafe(statement))
-                .execute(&mut connection)
-                .await
-            {
+            match sqlx::raw_sql(AssertSqlSafe(statement)).execute(&mut connection).await {
                 Ok(_) => {}
                 // Somebody else was faster.
                 Err(sqlx::Error::Database(error))
@@ -203,11 +196,7 @@ impl Postgres {
 }
 
 /// What may stand unescaped in a part of a URL.
-const UNRESERVED: AsciiSet = NON_ALPHANUMERIC
-    .remove(b'-')
-    .remove(b'.')
-    .remove(b'_')
-    .remove(b'~');
+const UNRESERVED: AsciiSet = NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 fn encode(text: &OsStr) -> String {
     percent_encode(text.as_bytes(), &UNRESERVED).to_string()

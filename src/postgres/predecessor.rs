@@ -32,18 +32,11 @@ pub(super) fn wait_for_end(data_dir: &Path, account: &Account) -> Result<(), Err
     while let Some(&pid) = working.first() {
         let waited = begun.elapsed();
         if waited > FAST_LIMIT + QUIT_LIMIT {
-            return Err(Error::PredecessorRunning {
-                data_dir: data_dir.to_owned(),
-                pid,
-            });
+            return Err(Error::PredecessorRunning { data_dir: data_dir.to_owned(), pid });
         }
         let signal = if waited > FAST_LIMIT { "QUIT" } else { "INT" };
         if told != Some(signal) {
-            tracing::info!(
-                pid,
-                ?data_dir,
-                "an earlier PostgreSQL is still here, ending it"
-            );
+            tracing::info!(pid, ?data_dir, "an earlier PostgreSQL is still here, ending it");
             // Only the server itself; its workers end with it, or by themselves if it is gone.
             if let Some(server) = named_in(&pid_file).filter(|server| working.contains(server)) {
                 account.signal(signal, server);
@@ -65,13 +58,7 @@ pub(super) fn wait_for_end(data_dir: &Path, account: &Account) -> Result<(), Err
 
 /// The process that wrote the file.
 fn named_in(pid_file: &Path) -> Option<u32> {
-    std::fs::read_to_string(pid_file)
-        .ok()?
-        .lines()
-        .next()?
-        .trim()
-        .parse()
-        .ok()
+    std::fs::read_to_string(pid_file).ok()?.lines().next()?.trim().parse().ok()
 }
 
 /// The PostgreSQL processes that work in `data_dir`, servers and their workers alike: each of them
@@ -79,11 +66,7 @@ fn named_in(pid_file: &Path) -> Option<u32> {
 fn workers(data_dir: &Path, account: &Account) -> Option<Vec<u32>> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir("/proc").ok()?.flatten() {
-        let Some(pid) = entry
-            .file_name()
-            .to_str()
-            .and_then(|name| name.parse().ok())
-        else {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
             continue;
         };
         let process = entry.path();

@@ -51,9 +51,7 @@ impl Server {
             .spawn(move || keep(&options, started))
             .map_err(io("start a thread for", "postgres"))?;
         start.await.unwrap_or_else(|_| {
-            Err(io("start", "postgres")(std::io::Error::other(
-                "the thread ended",
-            )))
+            Err(io("start", "postgres")(std::io::Error::other("the thread ended")))
         })
     }
 
@@ -74,20 +72,12 @@ impl Server {
         let status = self.wait(Duration::ZERO)?;
         let log_file = self.place().log_file.clone();
         let log = read_from(&log_file, self.log_start).unwrap_or_default();
-        Some(Error::Exited {
-            status,
-            log_file,
-            log: last_lines(&log),
-        })
+        Some(Error::Exited { status, log_file, log: last_lines(&log) })
     }
 
     /// Ends the process and waits for it; blocks. Repeating it does nothing.
     pub(super) fn shutdown(&mut self) -> Result<(), Error> {
-        for (signal, limit) in [
-            ("INT", FAST_LIMIT),
-            ("QUIT", QUIT_LIMIT),
-            ("KILL", QUIT_LIMIT),
-        ] {
+        for (signal, limit) in [("INT", FAST_LIMIT), ("QUIT", QUIT_LIMIT), ("KILL", QUIT_LIMIT)] {
             if self.wait(Duration::ZERO).is_some() {
                 return Ok(());
             }
@@ -140,13 +130,7 @@ fn keep(options: &Options, started: oneshot::Sender<Result<Server, Error>>) {
         );
     }
     let ended = Mutex::new(ended);
-    let server = Server {
-        cluster,
-        pid: child.id(),
-        log_start,
-        ended,
-        status: None,
-    };
+    let server = Server { cluster, pid: child.id(), log_start, ended, status: None };
     // If the start was given up, the server that comes back must not be dropped here: it would
     // wait for the end that only this thread can report.
     if let Err(Ok(mut given_up)) = started.send(Ok(server)) {
@@ -166,32 +150,19 @@ fn spawn(cluster: &Cluster, options: &Options) -> Result<(Child, u64), Error> {
     let place = &cluster.place;
     let (log, log_start) =
         open_log(&place.log_file).map_err(io("open the log", &place.log_file))?;
-    let errors = log
-        .try_clone()
-        .map_err(io("open the log", &place.log_file))?;
+    let errors = log.try_clone().map_err(io("open the log", &place.log_file))?;
     let program = cluster.install.program("postgres");
     let mut command = cluster.account.tied_command(&program);
-    command
-        .arg("-D")
-        .arg(&place.data_dir)
-        .arg("-k")
-        .arg(&place.socket_dir);
+    command.arg("-D").arg(&place.data_dir).arg("-k").arg(&place.socket_dir);
     let own = [
         ("listen_addresses", ""),
         ("unix_socket_permissions", "0700"),
         ("logging_collector", "off"),
         ("log_destination", "stderr"),
     ];
-    let not_durable = [
-        ("fsync", "off"),
-        ("synchronous_commit", "off"),
-        ("full_page_writes", "off"),
-    ];
-    let fast = if options.durable {
-        &[][..]
-    } else {
-        &not_durable[..]
-    };
+    let not_durable =
+        [("fsync", "off"), ("synchronous_commit", "off"), ("full_page_writes", "off")];
+    let fast = if options.durable { &[][..] } else { &not_durable[..] };
     command.arg("-p").arg(PORT.to_string());
     for (name, value) in own.iter().chain(fast) {
         command.arg("-c").arg(format!("{name}={value}"));
@@ -199,11 +170,7 @@ fn spawn(cluster: &Cluster, options: &Options) -> Result<(Child, u64), Error> {
     for (name, value) in &options.settings {
         command.arg("-c").arg(format!("{name}={value}"));
     }
-    let child = command
-        .stdout(log)
-        .stderr(errors)
-        .stdin(Stdio::null())
-        .spawn();
+    let child = command.stdout(log).stderr(errors).stdin(Stdio::null()).spawn();
     Ok((child.map_err(io("run", program))?, log_start))
 }
 

@@ -11,17 +11,11 @@ use crate::version::Version;
 
 /// The answer to a write that met a newer row (API.md section 4.2).
 pub fn conflict(resource: &Resource, conflict: Conflict) -> Error {
-    let Conflict {
-        current,
-        yours,
-        by,
-        kind,
-        sides,
-    } = conflict;
+    let Conflict { current, yours, by, kind, sides } = conflict;
     let version = current.as_ref().map(|row| row.version);
     let message = match current {
         Some(_) => "This record changed since you loaded it",
-        None => "This record does not exist yet, so it cannot be at the version you named",
+        None => "There is no such record yet, so it cannot be at the version you named",
     };
     let error = Error::new(Code::WriteConflict, message)
         .with_status(resource.settings.conflict_status)
@@ -30,11 +24,7 @@ pub fn conflict(resource: &Resource, conflict: Conflict) -> Error {
         .detail("kind", kind)
         .header("cache-control", "no-store");
     let error = match sides.map(|sides| sides.verdicts(resource)) {
-        Some(Verdicts {
-            base_available,
-            mergeable,
-            fields,
-        }) => error
+        Some(Verdicts { base_available, mergeable, fields }) => error
             .detail("base_available", base_available)
             .detail("mergeable", mergeable && kind == "update_update")
             .detail("fields", serde_json::to_value(fields).unwrap_or_default()),
@@ -66,20 +56,14 @@ pub fn unwanted(row: Row) -> Error {
 
 /// The answer to a read under `If-Match` that met another version (RFC 9110 §13.1.1).
 pub fn unmet(row: Row) -> Error {
-    Error::new(
-        Code::PreconditionFailed,
-        "The record is at a version that If-Match does not name",
-    )
-    .detail("current_version", row.version.0)
-    .current(Some(row.version), Some(row.json))
+    Error::new(Code::PreconditionFailed, "The record is at a version that If-Match does not name")
+        .detail("current_version", row.version.0)
+        .current(Some(row.version), Some(row.json))
 }
 
 /// The answer for a record that never was.
 pub fn missing(resource: &Resource) -> Error {
-    Error::new(
-        Code::NotFound,
-        format!("{} has no record with this id", resource.name),
-    )
+    Error::new(Code::NotFound, format!("{} has no record with this id", resource.name))
 }
 
 fn authored(error: Error, by: Option<Authorship>) -> Error {

@@ -117,16 +117,8 @@ pub async fn read_version(
     };
     let json: String = found.try_get(3)?;
     Ok(if found.try_get(0)? {
-        let by = Authorship {
-            by: found.try_get(1)?,
-            at: found.try_get(2)?,
-        };
-        Found::Gone(Gone {
-            version,
-            by,
-            last: Some(json),
-            yours: None,
-        })
+        let by = Authorship { by: found.try_get(1)?, at: found.try_get(2)? };
+        Found::Gone(Gone { version, by, last: Some(json), yours: None })
     } else {
         Found::Row(Row { version, json })
     })

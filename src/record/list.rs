@@ -39,11 +39,7 @@ pub async fn read(
     count: bool,
 ) -> Result<Result<Page, Error>, Fault> {
     let order = total_order(resource, &query.order);
-    let after = match query
-        .after
-        .as_deref()
-        .map(|cursor| read_cursor(resource, &order, cursor))
-    {
+    let after = match query.after.as_deref().map(|cursor| read_cursor(resource, &order, cursor)) {
         None => None,
         Some(Ok(values)) => Some(values),
         Some(Err(error)) => return Ok(Err(error)),
@@ -58,18 +54,27 @@ pub async fn read(
     match found {
         Ok((rows, length, last, total)) => {
             let next = last.map(|values| write_cursor(resource, &order, &values));
-            Ok(Ok(Page {
-                rows,
-                length,
-                next,
-                total,
-            }))
+            Ok(Ok(Page { rows, length, next, total }))
         }
-        Err(Fault::Value | Fault::Mismatch | Fault::Check(_)) => {
-            Ok(Err(blame(conn, resource, query).await?))
+        Err(fault @ (Fault::Value | Fault::Mismatch | Fault::Check(_) | Fault::Drifted)) => {
+            match blame(conn, resource, query).await? {
+                Some(error) => Ok(Err(error)),
+                // Nothing of the query's: the table changed meanwhile.
+                None if fault == Fault::Drifted => Err(fault),
+                None => Ok(Err(unanswerable(query))),
+            }
         }
         Err(fault) => Err(fault),
     }
+}
+
+/// The answer to a query that the database refuses for no part of it that could be named.
+fn unanswerable(query: &Query) -> Error {
+    if query.after.is_some() {
+        let message = "after is not a cursor of this list";
+        return Error::field(Code::InvalidCursor, "after", message);
+    }
+    Error::new(Code::InvalidQuery, "The query cannot be answered as it is written")
 }
 
 /// The order asked for, made total by the key, so that ties neither lose nor repeat a row.
@@ -77,11 +82,7 @@ fn total_order(resource: &Resource, asked: &[Order]) -> Vec<Order> {
     let mut order = asked.to_vec();
     for &column in &resource.key {
         if order.iter().all(|term| term.column != column) {
-            order.push(Order {
-                column,
-                descending: false,
-                nulls_first: false,
-            });
+            order.push(Order { column, descending: false, nulls_first: false });
         }
     }
     order
@@ -111,23 +112,14 @@ fn page_statement(
     after: Option<&[Option<String>]>,
     count: bool,
 ) -> (String, Vec<Bind>) {
-    let mut sql = Sql {
-        resource,
-        binds: Vec::new(),
-    };
+    let mut sql = Sql { resource, binds: Vec::new() };
     let filter = sql.all(&query.filters);
-    let after = after.map_or_else(String::new, |values| {
-        format!(" AND {}", sql.after(order, values))
-    });
-    let keys: Vec<_> = order
-        .iter()
-        .map(|term| format!("{}::text", sql.column(term.column)))
-        .collect();
+    let after =
+        after.map_or_else(String::new, |values| format!(" AND {}", sql.after(order, values)));
+    let keys: Vec<_> =
+        order.iter().map(|term| format!("{}::text", sql.column(term.column))).collect();
     let total = if count {
-        format!(
-            "(SELECT count(*) FROM {} AS t WHERE {filter})",
-            resource.table
-        )
+        format!("(SELECT count(*) FROM {} AS t WHERE {filter})", resource.table)
     } else {
         "NULL::int8".to_owned()
     };
@@ -176,11 +168,7 @@ impl Sql<'_> {
 
     fn joined(&mut self, filters: &[Filter], with: &str, empty: &str) -> String {
         let parts: Vec<_> = filters.iter().map(|filter| self.filter(filter)).collect();
-        if parts.is_empty() {
-            empty.to_owned()
-        } else {
-            format!("({})", parts.join(with))
-        }
+        if parts.is_empty() { empty.to_owned() } else { format!("({})", parts.join(with)) }
     }
 
     fn filter(&mut self, filter: &Filter) -> String {
@@ -205,21 +193,12 @@ impl Sql<'_> {
             }
             Test::Is(what) => format!("{left} IS {what}"),
             Test::Pattern(operator, pattern) => {
-                let cast = if matches!(column.kind, Kind::Text(_)) {
-                    ""
-                } else {
-                    "::text"
-                };
-                format!(
-                    "{left}{cast} {operator} {}",
-                    self.bind(Bind::Text(pattern.clone()))
-                )
+                let cast = if matches!(column.kind, Kind::Text(_)) { "" } else { "::text" };
+                format!("{left}{cast} {operator} {}", self.bind(Bind::Text(pattern.clone())))
             }
             Test::In(values) if matches!(column.kind, Kind::Array(_)) => {
-                let same: Vec<_> = values
-                    .iter()
-                    .map(|v| format!("{left} = {}", self.value(column, v)))
-                    .collect();
+                let same: Vec<_> =
+                    values.iter().map(|v| format!("{left} = {}", self.value(column, v))).collect();
                 if same.is_empty() {
                     "false".to_owned()
                 } else {
@@ -281,11 +260,7 @@ impl Sql<'_> {
                 .map(|(term, value)| self.value(&resource.columns[term.column], value))
                 .collect();
             let operator = if descending { "<" } else { ">" };
-            return format!(
-                "({}) {operator} ({})",
-                columns.join(", "),
-                values.join(", ")
-            );
+            return format!("({}) {operator} ({})", columns.join(", "), values.join(", "));
         }
         let mut alternatives = Vec::new();
         let mut equal = String::new();
@@ -304,10 +279,7 @@ impl Sql<'_> {
                     } else {
                         format!(" OR {column} IS NULL")
                     };
-                    (
-                        format!("({column} {operator} {value}{nulls})"),
-                        format!("{column} = {value}"),
-                    )
+                    (format!("({column} {operator} {value}{nulls})"), format!("{column} = {value}"))
                 }
             };
             alternatives.push(format!("({equal}{after})"));
@@ -319,21 +291,11 @@ impl Sql<'_> {
 
 /// What a cursor was made for; a cursor of another list must not be taken for one of this.
 fn signature(resource: &Resource, order: &[Order]) -> String {
-    order
-        .iter()
-        .fold(resource.name.clone(), |mut signature, term| {
-            let Order {
-                column,
-                descending,
-                nulls_first,
-            } = *term;
-            let _ = write!(
-                signature,
-                "/{}/{descending}/{nulls_first}",
-                resource.columns[column].name
-            );
-            signature
-        })
+    order.iter().fold(resource.name.clone(), |mut signature, term| {
+        let Order { column, descending, nulls_first } = *term;
+        let _ = write!(signature, "/{}/{descending}/{nulls_first}", resource.columns[column].name);
+        signature
+    })
 }
 
 fn write_cursor(resource: &Resource, order: &[Order], values: &str) -> String {
@@ -353,9 +315,7 @@ fn read_cursor(
             "after is not a cursor of this list in this order",
         )
     };
-    let bytes = BASE64_URL_SAFE_NO_PAD
-        .decode(cursor)
-        .map_err(|_| invalid())?;
+    let bytes = BASE64_URL_SAFE_NO_PAD.decode(cursor).map_err(|_| invalid())?;
     let (made_for, values): (String, Vec<Option<String>>) =
         serde_json::from_slice(&bytes).map_err(|_| invalid())?;
     let fits = made_for == signature(resource, order)
@@ -364,56 +324,67 @@ fn read_cursor(
     if fits { Ok(values) } else { Err(invalid()) }
 }
 
-/// Finds the condition that PostgreSQL could not read, to name it.
+/// Finds the condition or the order that PostgreSQL could not read, to name it.
 async fn blame(
     conn: &mut PgConnection,
     resource: &Resource,
     query: &Query,
-) -> Result<Error, Fault> {
+) -> Result<Option<Error>, Fault> {
     let mut conditions = Vec::new();
     for filter in &query.filters {
         compared(filter, &mut conditions);
     }
     for (place, test) in conditions {
-        let mut sql = Sql {
-            resource,
-            binds: Vec::new(),
-        };
-        let condition = sql.test(place, test);
-        let column = &resource.columns[place];
-        // OFFSET keeps the planner from seeing that the column is NULL and skipping the value.
-        let text = format!(
-            "SELECT {condition} FROM (SELECT NULL::{} AS {} OFFSET 0) AS t",
-            column.cast_type, column.quoted
-        );
-        let mut probe = sqlx::query(AssertSqlSafe(text)).persistent(false);
-        for bind in &sql.binds {
-            probe = match bind {
-                Bind::Text(text) => probe.bind(text),
-                Bind::Texts(texts) => probe.bind(texts),
-            };
-        }
-        match probe.execute(&mut *conn).await.map_err(Fault::from) {
-            Ok(_) => {}
-            Err(Fault::Value | Fault::Mismatch | Fault::Check(_)) => {
-                let name = &column.name;
-                let message = format!("{name} cannot be compared in this way with this value");
-                return Ok(Error::field(Code::InvalidQuery, name, message));
+        let mut sql = Sql { resource, binds: Vec::new() };
+        let condition = match test {
+            // NULL would not be compared, and what is wrong with a pattern not be found.
+            Test::Pattern(operator, pattern) => {
+                format!("'' {operator} {}", sql.bind(Bind::Text(pattern.clone())))
             }
-            Err(fault) => return Err(fault),
+            test => sql.test(place, test),
+        };
+        let column = &resource.columns[place];
+        if refused(conn, column, &format!("SELECT {condition}"), "", &sql.binds).await? {
+            let message = format!("{} cannot be compared in this way with this value", column.name);
+            return Ok(Some(Error::field(Code::InvalidQuery, &column.name, message)));
         }
     }
-    if query.after.is_some() {
-        return Ok(Error::field(
-            Code::InvalidCursor,
-            "after",
-            "after is not a cursor of this list",
-        ));
+    for term in &query.order {
+        let column = &resource.columns[term.column];
+        let order = format!(" ORDER BY t.{}", column.quoted);
+        if refused(conn, column, "SELECT 1", &order, &[]).await? {
+            let message = format!("{} cannot be ordered by", column.name);
+            return Ok(Some(Error::field(Code::InvalidQuery, &column.name, message)));
+        }
     }
-    Ok(Error::new(
-        Code::InvalidQuery,
-        "The query cannot be answered as it is written",
-    ))
+    Ok(None)
+}
+
+/// Whether the database cannot do this with a column, tried out on a row where it is NULL.
+async fn refused(
+    conn: &mut PgConnection,
+    column: &Column,
+    select: &str,
+    order: &str,
+    binds: &[Bind],
+) -> Result<bool, Fault> {
+    // OFFSET keeps the planner from seeing that the column is NULL and skipping the value.
+    let text = format!(
+        "{select} FROM (SELECT NULL::{} AS {} OFFSET 0) AS t{order}",
+        column.cast_type, column.quoted
+    );
+    let mut probe = sqlx::query(AssertSqlSafe(text)).persistent(false);
+    for bind in binds {
+        probe = match bind {
+            Bind::Text(text) => probe.bind(text),
+            Bind::Texts(texts) => probe.bind(texts),
+        };
+    }
+    match probe.execute(conn).await.map_err(Fault::from) {
+        Ok(_) => Ok(false),
+        Err(Fault::Value | Fault::Mismatch | Fault::Check(_) | Fault::Drifted) => Ok(true),
+        Err(fault) => Err(fault),
+    }
 }
 
 fn compared<'f>(filter: &'f Filter, found: &mut Vec<(usize, &'f Test)>) {

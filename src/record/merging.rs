@@ -68,14 +68,10 @@ pub(super) async fn decided(
         None => format!("{{{base}}}"),
     };
     let text = statement::text(&write.resource, &Shape::Merge(body.set.clone()));
-    let query = store::conditional(&text, write, key)
-        .bind(&body.json)
-        .bind(parents);
+    let query = store::conditional(&text, write, key).bind(&body.json).bind(parents);
     let result = execute(conn, write.dry_run, query).await;
-    store::settle(conn, write, Some(body), result, |row| {
-        Ok(Outcome::Applied(store::row_of(&row)?))
-    })
-    .await
+    store::settle(conn, write, Some(body), result, |row| Ok(Outcome::Applied(store::row_of(&row)?)))
+        .await
 }
 
 /// A merge that is to be written.
@@ -87,34 +83,20 @@ struct Plan {
 }
 
 fn plan(resource: &Resource, conflict: &Conflict, resolve: Resolve) -> Option<Plan> {
-    let Conflict {
-        current: Some(current),
-        yours: Some(base),
-        sides: Some(sides),
-        ..
-    } = conflict
+    let Conflict { current: Some(current), yours: Some(base), sides: Some(sides), .. } = conflict
     else {
         return None;
     };
     let (merged, fields) = sides.merge(resource, resolve)?;
     let assignments = assignments(resource, &merged, sides);
-    Some(Plan {
-        assignments,
-        current: current.clone(),
-        base: *base,
-        fields,
-    })
+    Some(Plan { assignments, current: current.clone(), base: *base, fields })
 }
 
 fn assignments(resource: &Resource, merged: &Fields, sides: &Sides) -> Assignments {
     let mut assignments = Assignments::default();
     let mut object = serde_json::Map::new();
     for (name, value) in reconcile::differing(resource, merged, sides.theirs()) {
-        if let Some(place) = resource
-            .columns
-            .iter()
-            .position(|column| column.name == name)
-        {
+        if let Some(place) = resource.columns.iter().position(|column| column.name == name) {
             assignments.set.push(place);
             object.insert(name.to_owned(), value.clone());
         }
@@ -141,11 +123,7 @@ async fn attempt(
         .bind(format!("{{{},{onto}}}", plan.base));
     match execute(conn, write.dry_run, query).await {
         Ok(Some(row)) => {
-            let merged = Merged {
-                base: plan.base,
-                onto,
-                fields: plan.fields.clone(),
-            };
+            let merged = Merged { base: plan.base, onto, fields: plan.fields.clone() };
             Ok(Some(Outcome::Merged(store::row_of(&row)?, merged)))
         }
         Ok(None) => Ok(None),

@@ -16,7 +16,6 @@ use crate::json;
 use crate::merge::Resolve;
 use crate::precondition::{Condition, Precondition};
 use crate::record::history::{self, Entry};
-use crate::record::http::failure;
 use crate::record::query::{DEFAULT_LIMIT, limit};
 use crate::record::{Change, Conflict, Outcome, Verb, Write, body, conflict, store};
 use crate::version::Version;
@@ -40,27 +39,20 @@ pub async fn history(State(app): State<App>, target: Target) -> Result<Response,
         // One more than asked for tells whether there is a next page.
         async move { history::read(conn, &resource, &key, before, most + 1).await }.boxed()
     });
-    let mut entries = read.await.map_err(|fault| failure(&app, &fault))?;
+    let mut entries = read.await.map_err(|fault| app.failure(&fault))?;
     if entries.is_empty() && before.is_none() {
         return Err(conflict::missing(&target.resource));
     }
     let more = entries.len() > most;
     entries.truncate(most);
-    let next = entries
-        .last()
-        .filter(|_| more)
-        .map(|entry: &Entry| entry.version.to_string());
+    let next = entries.last().filter(|_| more).map(|entry: &Entry| entry.version.to_string());
     let body = json!({ "data": entries, "page": { "next": next } });
     Ok(envelope::json_response(StatusCode::OK, body.to_string()))
 }
 
 fn cursor(value: &str) -> Result<Version, Error> {
     value.parse().map(Version).map_err(|_| {
-        Error::field(
-            Code::InvalidCursor,
-            "after",
-            "after is not a cursor of this history",
-        )
+        Error::field(Code::InvalidCursor, "after", "after is not a cursor of this history")
     })
 }
 
@@ -89,10 +81,9 @@ pub async fn preview(
         actor: target.actor(),
         dry_run: true,
     };
-    let compared = app
-        .db
-        .run(move |conn| async move { store::compare(conn, &write).await }.boxed());
-    match compared.await.map_err(|fault| failure(&app, &fault))? {
+    let compared =
+        app.db.run(move |conn| async move { store::compare(conn, &write).await }.boxed());
+    match compared.await.map_err(|fault| app.failure(&fault))? {
         Outcome::Conflict(conflict) => Ok(answer(&target.resource, base, &conflict)),
         Outcome::Gone(gone) => Err(conflict::gone(gone)),
         Outcome::Refused(error) => Err(error),
@@ -124,14 +115,8 @@ fn read_preview(bytes: &[u8]) -> Result<(Version, Box<RawValue>), Error> {
 }
 
 fn answer(resource: &Resource, base: Version, conflict: &Conflict) -> Response {
-    let verdicts = conflict
-        .sides
-        .as_ref()
-        .map(|sides| sides.verdicts(resource));
-    let merged = conflict
-        .sides
-        .as_ref()
-        .and_then(|sides| sides.merge(resource, Resolve::Fail));
+    let verdicts = conflict.sides.as_ref().map(|sides| sides.verdicts(resource));
+    let merged = conflict.sides.as_ref().and_then(|sides| sides.merge(resource, Resolve::Fail));
     let version = conflict.current.as_ref().map(|row| row.version.0);
     let body = json!({
         "mergeable": merged.is_some(),

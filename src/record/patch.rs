@@ -1,8 +1,8 @@
 //! JSON Patch (RFC 6902). It is said against the record as it stands, so the record is read first
 //! and the UPDATE then demands exactly the version that was read.
 
-use json_patch::PatchErrorKind;
-use serde_json::{Map, Number, Value};
+use json_patch::PatchOperation;
+use serde_json::{Map, Value};
 use sqlx::PgConnection;
 
 use crate::catalog::key::Key;
@@ -18,23 +18,17 @@ const TRIES: usize = 5;
 /// How large a document may grow: `copy` can double it with every operation.
 const MOST_BYTES: usize = 4 << 20;
 
+/// How many bytes of document one patch may walk through, operation after operation.
+const MOST_WORK: usize = 64 << 20;
+
 /// Reads a patch from a body.
 ///
 /// # Errors
 /// `INVALID_JSON` and its kin, or `INVALID_VALUE` where the JSON is no patch.
 pub fn read(bytes: &[u8]) -> Result<json_patch::Patch, Error> {
-    let text = json::check(bytes)?;
-    serde_json::from_str::<Value>(text)
-        .and_then(|mut value| {
-            normalize_numbers(&mut value);
-            serde_json::from_value(value)
-        })
-        .map_err(|_| {
-            Error::new(
-                Code::InvalidValue,
-                "The body is not a JSON Patch (RFC 6902)",
-            )
-        })
+    // Not by way of a `Value`, which would forget the sign of -0.
+    serde_json::from_str(json::check(bytes)?)
+        .map_err(|_| Error::new(Code::InvalidValue, "The body is not a JSON Patch (RFC 6902)"))
 }
 
 /// Reads the record, patches it, and writes the columns that differ, if it is still what was read.
@@ -52,16 +46,11 @@ pub(super) async fn write(
         let Some(row) = current.row else {
             return store::explain(conn, write, None).await;
         };
-        let patched = patched(&row, operations);
-        match write.precondition.standing(row.version) {
-            Standing::Holds => {}
-            Standing::Stale if patched.as_ref().is_ok_and(Vec::is_empty) => {
-                return Ok(Some(Outcome::AlreadyApplied(row)));
-            }
-            Standing::Stale | Standing::Unwanted => return store::explain(conn, write, None).await,
+        let assignments = patched(&row, operations)
+            .and_then(|members| body::patch(&write.resource, key, members, false));
+        if write.precondition.standing(row.version) != Standing::Holds {
+            return store::explain(conn, write, assignments.as_ref().ok()).await;
         }
-        let assignments =
-            patched.and_then(|members| body::patch(&write.resource, key, members, false));
         let assignments = match assignments {
             Ok(assignments) => assignments,
             Err(error) if error.code() == Code::WriteConflict => {
@@ -79,36 +68,85 @@ pub(super) async fn write(
             actor: write.actor.clone(),
             dry_run: write.dry_run,
         };
-        match store::update(conn, &exactly, key, &assignments).await? {
-            Some(Outcome::Conflict(_) | Outcome::AlreadyApplied(_)) | None => {}
-            outcome => return Ok(outcome),
+        let outcome = store::update(conn, &exactly, key, &assignments).await?;
+        if let Some(Outcome::Applied(_) | Outcome::Refused(_)) = outcome {
+            return Ok(outcome);
         }
+        // The record moved since it was read, or went: look again.
     }
     Err(Fault::Retry)
 }
 
 /// The members that differ after the patch. A member removed becomes null.
 fn patched(row: &Row, operations: &json_patch::Patch) -> Result<Vec<Member>, Error> {
-    let broken = |_| Error::new(Code::Internal, "The record could not be read as JSON");
-    let mut before: Value = serde_json::from_str(&row.json).map_err(broken)?;
-    normalize_numbers(&mut before);
+    // Deeper than any body may be: somebody else stored it.
+    let too_deep =
+        |_| Error::new(Code::InvalidValue, "The record is nested too deeply for a JSON Patch");
+    let before: Value = serde_json::from_str(&row.json).map_err(too_deep)?;
     let mut after = before.clone();
-    for operation in operations.iter() {
-        json_patch::patch(&mut after, std::slice::from_ref(operation)).map_err(|e| refused(&e))?;
-        if after.to_string().len() > MOST_BYTES {
-            return Err(Error::new(
-                Code::InvalidValue,
-                "The patched record would be too large",
-            ));
-        }
+    let mut bounds = Bounds { depth: json::depth(&row.json).max(json::MAX_DEPTH), work: MOST_WORK };
+    for (place, operation) in operations.iter().enumerate() {
+        apply(&mut after, operation)
+            .and_then(|()| bounds.hold(operation, &after))
+            .map_err(|error| error.detail("operation", place))?;
     }
     let (Value::Object(before), Value::Object(after)) = (before, after) else {
-        return Err(Error::new(
-            Code::InvalidValue,
-            "The patch must leave the record an object",
-        ));
+        return Err(Error::new(Code::InvalidValue, "The patch must leave the record an object"));
     };
     differing(&before, &after)
+}
+
+fn apply(document: &mut Value, operation: &PatchOperation) -> Result<(), Error> {
+    let PatchOperation::Test(test) = operation else {
+        return json_patch::patch(document, std::slice::from_ref(operation)).map_err(|e| {
+            let pointer = e.path.to_string();
+            refused(
+                Code::InvalidValue,
+                &pointer,
+                format!("The patch cannot be applied at {pointer}"),
+            )
+        });
+    };
+    let pointer = test.path.to_string();
+    match document.pointer(&pointer) {
+        Some(found) if equal(found, &test.value) => Ok(()),
+        Some(_) => {
+            let message = format!("The record's {pointer} is not what the patch expects");
+            Err(refused(Code::WriteConflict, &pointer, message))
+        }
+        None => Err(refused(
+            Code::InvalidValue,
+            &pointer,
+            format!("The record has nothing at {pointer}"),
+        )),
+    }
+}
+
+/// What the operations of one patch may make of a document between them. `move` and `copy` could
+/// nest it ever deeper, and all that walks a document does so by recursion.
+struct Bounds {
+    depth: usize,
+    work: usize,
+}
+
+impl Bounds {
+    fn hold(&mut self, operation: &PatchOperation, document: &Value) -> Result<(), Error> {
+        if matches!(operation, PatchOperation::Test(_) | PatchOperation::Remove(_)) {
+            return Ok(());
+        }
+        let text = document.to_string();
+        let problem = if json::depth(&text) > self.depth {
+            "The patched record would be nested too deeply"
+        } else if text.len() > MOST_BYTES {
+            "The patched record would be too large"
+        } else if text.len() > self.work {
+            "The patch holds too many operations for a record of this size"
+        } else {
+            self.work -= text.len();
+            return Ok(());
+        };
+        Err(Error::new(Code::InvalidValue, problem))
+    }
 }
 
 fn differing(
@@ -116,9 +154,7 @@ fn differing(
     after: &Map<String, Value>,
 ) -> Result<Vec<Member>, Error> {
     let removed = before.keys().filter(|name| !after.contains_key(*name));
-    let changed = after
-        .iter()
-        .filter(|(name, value)| before.get(*name) != Some(value));
+    let changed = after.iter().filter(|(name, value)| before.get(*name) != Some(value));
     changed
         .chain(removed.map(|name| (name, &Value::Null)))
         .map(|(name, value)| {
@@ -129,22 +165,10 @@ fn differing(
         .collect()
 }
 
-fn refused(error: &json_patch::PatchError) -> Error {
-    let pointer = error.path.to_string();
-    let field = pointer.split('/').nth(1).unwrap_or_default().to_owned();
-    let (code, message) = match error.kind {
-        PatchErrorKind::TestFailed => (
-            Code::WriteConflict,
-            format!("The record's {pointer} is not what the patch expects"),
-        ),
-        _ => (
-            Code::InvalidValue,
-            format!("The patch cannot be applied at {pointer}"),
-        ),
-    };
-    Error::field(code, &field, message)
-        .detail("pointer", pointer)
-        .detail("operation", error.operation)
+fn refused(code: Code, pointer: &str, message: String) -> Error {
+    let field = pointer.split('/').nth(1).unwrap_or_default();
+    let field = field.replace("~1", "/").replace("~0", "~");
+    Error::field(code, &field, message).detail("pointer", pointer)
 }
 
 /// A `test` that fails is a precondition that failed: the answer shows the row as it stands.
@@ -165,21 +189,58 @@ fn test_failed(write: &Write, row: Row, error: &Error) -> Error {
     conflict
 }
 
-/// Writes every decimal without the zeros at its end, so that a `test` for 1250 holds for the
-/// 1250.00 of a `numeric(10,2)` (RFC 6902 §4.6: numbers are equal where their values are).
-fn normalize_numbers(value: &mut Value) {
-    match value {
-        Value::Number(number) => {
-            let text = number.to_string();
-            if text.contains('.') && !text.contains(['e', 'E']) {
-                let short = text.trim_end_matches('0').trim_end_matches('.');
-                if let Ok(short) = short.parse::<Number>() {
-                    *number = short;
-                }
-            }
+/// Whether two values are equal as RFC 6902 §4.6 has it: numbers by their value, so that a `test`
+/// for 1250 holds for the 1250.00 of a `numeric(10,2)`.
+fn equal(a: &Value, b: &Value) -> bool {
+    match (a, b) {
+        (Value::Number(a), Value::Number(b)) => {
+            a == b || decimal(&a.to_string()) == decimal(&b.to_string())
         }
-        Value::Array(values) => values.iter_mut().for_each(normalize_numbers),
-        Value::Object(members) => members.values_mut().for_each(normalize_numbers),
-        Value::Null | Value::Bool(_) | Value::String(_) => {}
+        (Value::Array(a), Value::Array(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| equal(a, b))
+        }
+        (Value::Object(a), Value::Object(b)) => {
+            a.len() == b.len() && a.iter().all(|(name, a)| b.get(name).is_some_and(|b| equal(a, b)))
+        }
+        (a, b) => a == b,
+    }
+}
+
+/// A JSON number as its sign, its digits from the first to the last that is not zero, and the power
+/// of ten of the last.
+fn decimal(number: &str) -> (bool, String, i64) {
+    let (negative, number) = number.strip_prefix('-').map_or((false, number), |rest| (true, rest));
+    let (mantissa, exponent) = number.split_once(['e', 'E']).unwrap_or((number, "0"));
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let digits = format!("{whole}{fraction}");
+    let digits = digits.trim_start_matches('0');
+    let significant = digits.trim_end_matches('0');
+    if significant.is_empty() {
+        return (false, String::new(), 0);
+    }
+    // An exponent beyond an i64 stands for no number that a row could hold.
+    let exponent = exponent.parse::<i64>().unwrap_or(i64::MAX);
+    let shift = i64::try_from(digits.len() - significant.len()).unwrap_or(i64::MAX);
+    let point = i64::try_from(fraction.len()).unwrap_or(i64::MAX);
+    (negative, significant.to_owned(), exponent.saturating_add(shift).saturating_sub(point))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_equal_by_value() {
+        for (a, b) in [("1250", "1250.00"), ("1e2", "100.0"), ("-0", "0.0"), ("0.010", "1E-2")] {
+            assert_eq!(decimal(a), decimal(b), "{a} {b}");
+        }
+        for (a, b) in [
+            ("1", "-1"),
+            ("1", "10"),
+            ("0.1", "0.01"),
+            ("12345678901234567890", "12345678901234567891"),
+        ] {
+            assert_ne!(decimal(a), decimal(b), "{a} {b}");
+        }
     }
 }

@@ -1,6 +1,8 @@
 //! The query string of a list, in PostgREST's well-known spelling, read against the catalogue.
 //! Pure: the SQL made of it is `list`'s.
 
+use std::borrow::Cow;
+
 use crate::catalog::kind::Kind;
 use crate::catalog::{Column, Resource};
 use crate::error::{Code, Error};
@@ -75,14 +77,8 @@ pub struct Order {
 /// # Errors
 /// `INVALID_QUERY` with the name of what does not exist or cannot be read.
 pub fn read(resource: &Resource, parameters: &[(String, String)]) -> Result<Query, Error> {
-    let mut query = Query {
-        limit: DEFAULT_LIMIT,
-        ..Query::default()
-    };
-    let mut reader = Reader {
-        resource,
-        conditions: 0,
-    };
+    let mut query = Query { limit: DEFAULT_LIMIT, ..Query::default() };
+    let mut reader = Reader { resource, conditions: 0 };
     let mut seen = std::collections::HashSet::new();
     for (name, value) in parameters {
         let once = matches!(name.as_str(), "select" | "order" | "limit" | "after");
@@ -90,10 +86,7 @@ pub fn read(resource: &Resource, parameters: &[(String, String)]) -> Result<Quer
             return Err(invalid(name, format!("{name} stands twice in the query")));
         }
         if value.contains('\0') {
-            return Err(invalid(
-                name,
-                format!("{name} must be free of the character NUL"),
-            ));
+            return Err(invalid(name, format!("{name} must be free of the character NUL")));
         }
         match name.as_str() {
             "select" => query.select = Some(select(resource, value)?),
@@ -115,7 +108,7 @@ pub fn read(resource: &Resource, parameters: &[(String, String)]) -> Result<Quer
 /// `INVALID_QUERY` with the unknown name.
 pub fn select(resource: &Resource, value: &str) -> Result<Vec<usize>, Error> {
     let mut places = Vec::new();
-    for name in value.split(',').map(str::trim).filter(|n| !n.is_empty()) {
+    for name in split_terms(value).into_iter().filter(|name| !name.is_empty()) {
         if name == "*" {
             places.extend((0..resource.columns.len()).filter(|&i| !resource.columns[i].hidden));
         } else {
@@ -137,7 +130,7 @@ pub fn select(resource: &Resource, value: &str) -> Result<Vec<usize>, Error> {
 
 fn order(resource: &Resource, value: &str) -> Result<Vec<Order>, Error> {
     let mut terms: Vec<Order> = Vec::new();
-    for term in value.split(',').map(str::trim) {
+    for term in split_terms(value) {
         // Names may hold dots, so the words of the order are taken from the end.
         let (mut name, mut descending, mut nulls_first) = (term, None, None);
         while let Some((rest, word)) = name.rsplit_once('.') {
@@ -157,11 +150,7 @@ fn order(resource: &Resource, value: &str) -> Result<Vec<Order>, Error> {
         let descending = descending.unwrap_or(false);
         let nulls_first = nulls_first.unwrap_or(descending);
         if terms.iter().all(|t| t.column != column) {
-            terms.push(Order {
-                column,
-                descending,
-                nulls_first,
-            });
+            terms.push(Order { column, descending, nulls_first });
         }
     }
     Ok(terms)
@@ -174,10 +163,7 @@ fn order(resource: &Resource, value: &str) -> Result<Vec<Order>, Error> {
 pub fn limit(value: &str) -> Result<usize, Error> {
     match value.parse::<usize>() {
         Ok(limit) if (1..=MOST_ROWS).contains(&limit) => Ok(limit),
-        _ => Err(invalid(
-            "limit",
-            format!("limit must be a whole number from 1 to {MOST_ROWS}"),
-        )),
+        _ => Err(invalid("limit", format!("limit must be a whole number from 1 to {MOST_ROWS}"))),
     }
 }
 
@@ -199,43 +185,25 @@ impl Reader<'_> {
             let test = test(&self.resource.columns[place], rest)?;
             return Ok(Filter::Not(Box::new(Filter::Compare(place, test))));
         }
-        Ok(Filter::Compare(
-            place,
-            test(&self.resource.columns[place], value)?,
-        ))
+        Ok(Filter::Compare(place, test(&self.resource.columns[place], value)?))
     }
 
     /// `or` `(a.eq.1,not.and(b.gt.2,c.is.null))`.
     fn tree(&mut self, operator: &str, value: &str, nesting: usize) -> Result<Filter, Error> {
         let broken = || invalid(operator, format!("{operator} wants a list in parentheses"));
         if nesting == 0 {
-            return Err(invalid(
-                operator,
-                "The query is nested too deeply".to_owned(),
-            ));
+            return Err(invalid(operator, "The query is nested too deeply".to_owned()));
         }
-        let inner = value
-            .strip_prefix('(')
-            .and_then(|v| v.strip_suffix(')'))
-            .ok_or_else(broken)?;
+        let inner = value.strip_prefix('(').and_then(|v| v.strip_suffix(')')).ok_or_else(broken)?;
         let parts = split_outside(inner).ok_or_else(broken)?;
         let mut filters = Vec::with_capacity(parts.len());
         for part in parts {
             filters.push(self.branch(part, nesting)?);
         }
-        let (negated, operator) = operator
-            .strip_prefix("not.")
-            .map_or((false, operator), |rest| (true, rest));
-        let tree = if operator == "or" {
-            Filter::Or(filters)
-        } else {
-            Filter::And(filters)
-        };
-        Ok(if negated {
-            Filter::Not(Box::new(tree))
-        } else {
-            tree
-        })
+        let (negated, operator) =
+            operator.strip_prefix("not.").map_or((false, operator), |rest| (true, rest));
+        let tree = if operator == "or" { Filter::Or(filters) } else { Filter::And(filters) };
+        Ok(if negated { Filter::Not(Box::new(tree)) } else { tree })
     }
 
     fn branch(&mut self, part: &str, nesting: usize) -> Result<Filter, Error> {
@@ -247,14 +215,14 @@ impl Reader<'_> {
             }
         }
         let (name, value) = self.split_name(part)?;
-        self.condition(name, value)
+        self.condition(name, &unquoted_operand(value))
     }
 
     /// The longest name of a column that the part begins with; names may hold dots.
     fn split_name<'p>(&self, part: &'p str) -> Result<(&'p str, &'p str), Error> {
         part.match_indices('.')
             .map(|(at, _)| (&part[..at], &part[at + 1..]))
-            .rfind(|(name, _)| self.resource.column(name).is_some())
+            .rfind(|(name, _)| place(self.resource, name).is_ok())
             .ok_or_else(|| {
                 let name = part.split('.').next().unwrap_or_default();
                 unknown(self.resource, name)
@@ -262,12 +230,10 @@ impl Reader<'_> {
     }
 }
 
+/// A column by its name, which may stand in double quotes: names may hold commas and dots.
 fn place(resource: &Resource, name: &str) -> Result<usize, Error> {
-    resource
-        .columns
-        .iter()
-        .position(|c| c.name == name && !c.hidden)
-        .ok_or_else(|| unknown(resource, name))
+    let named = |name: &str| resource.columns.iter().position(|c| c.name == name && !c.hidden);
+    named(name).or_else(|| named(&unquoted(name)?)).ok_or_else(|| unknown(resource, name))
 }
 
 fn unknown(resource: &Resource, name: &str) -> Error {
@@ -276,6 +242,29 @@ fn unknown(resource: &Resource, name: &str) -> Error {
 
 fn invalid(field: &str, message: String) -> Error {
     Error::field(Code::InvalidQuery, field, message)
+}
+
+/// What stands between double quotes, where nothing stands outside them.
+fn unquoted(text: &str) -> Option<String> {
+    let mut chars = text.strip_prefix('"')?.chars();
+    let mut inner = String::new();
+    loop {
+        match chars.next()? {
+            '"' => return chars.next().is_none().then_some(inner),
+            '\\' => inner.push(chars.next()?),
+            c => inner.push(c),
+        }
+    }
+}
+
+/// `eq."a,b"` without the quotes that kept its comma from dividing the list around it.
+fn unquoted_operand(value: &str) -> Cow<'_, str> {
+    let start = if value.starts_with("not.") { 4 } else { 0 };
+    let operand = value[start..].find('.').map(|at| start + at + 1);
+    match operand.and_then(|at| Some((at, unquoted(&value[at..])?))) {
+        Some((at, operand)) => Cow::Owned(format!("{}{operand}", &value[..at])),
+        None => Cow::Borrowed(value),
+    }
 }
 
 /// The operators that compare a column with a value of its own type.
@@ -299,10 +288,7 @@ const OPERATORS: [(&str, &str); 15] = [
 
 fn test(column: &Column, value: &str) -> Result<Test, Error> {
     let (operator, operand) = value.split_once('.').ok_or_else(|| {
-        let message = format!(
-            "{} wants an operator and a value, such as eq.1",
-            column.name
-        );
+        let message = format!("{} wants an operator and a value, such as eq.1", column.name);
         invalid(&column.name, message)
     })?;
     let name = &column.name;
@@ -313,20 +299,16 @@ fn test(column: &Column, value: &str) -> Result<Test, Error> {
             sql => Test::Operator(sql, operand.to_owned()),
         });
     }
-    let (word, language) = match operator.split_once('(') {
-        Some((word, rest)) => (word, rest.strip_suffix(')')),
-        None => (operator, None),
+    // Only a search takes a word in parentheses, its language.
+    let (word, language) = match operator.strip_suffix(')').and_then(|o| o.split_once('(')) {
+        Some((word, language)) if word.ends_with("fts") => (word, Some(language)),
+        _ => (operator, None),
     };
-    let search = |function| {
-        Ok(Test::FullText(
-            function,
-            language.map(str::to_owned),
-            operand.to_owned(),
-        ))
-    };
+    let search =
+        |function| Ok(Test::FullText(function, language.map(str::to_owned), operand.to_owned()));
     match word {
-        "like" => Ok(Test::Pattern("LIKE", operand.replace('*', "%"))),
-        "ilike" => Ok(Test::Pattern("ILIKE", operand.replace('*', "%"))),
+        "like" => like(name, "LIKE", operand),
+        "ilike" => like(name, "ILIKE", operand),
         "match" => Ok(Test::Pattern("~", operand.to_owned())),
         "imatch" => Ok(Test::Pattern("~*", operand.to_owned())),
         "fts" => search("to_tsquery"),
@@ -347,33 +329,61 @@ fn test(column: &Column, value: &str) -> Result<Test, Error> {
             "true" if column.kind == Kind::Bool => Ok(Test::Is("TRUE")),
             "false" if column.kind == Kind::Bool => Ok(Test::Is("FALSE")),
             "unknown" if column.kind == Kind::Bool => Ok(Test::Is("UNKNOWN")),
-            _ => Err(invalid(
-                name,
-                format!("{name} cannot be compared by is.{operand}"),
-            )),
+            _ => Err(invalid(name, format!("{name} cannot be compared by is.{operand}"))),
         },
-        _ => Err(invalid(
-            name,
-            format!("{name}: there is no operator \"{operator}\""),
-        )),
+        _ => Err(invalid(name, format!("{name}: there is no operator \"{operator}\""))),
     }
+}
+
+fn like(name: &str, operator: &'static str, operand: &str) -> Result<Test, Error> {
+    let escapes = operand.bytes().rev().take_while(|byte| *byte == b'\\').count();
+    if !escapes.is_multiple_of(2) {
+        let message = format!("{name}: the pattern ends within an escape");
+        return Err(invalid(name, message));
+    }
+    Ok(Test::Pattern(operator, operand.replace('*', "%")))
 }
 
 /// What the short rules of a type can tell ahead of PostgreSQL.
 fn operand_is_valid(column: &Column, operator: &str, operand: &str) -> Result<(), Error> {
     let name = &column.name;
-    let ordered = matches!(
-        operator,
-        "=" | "<>" | "<" | "<=" | ">" | ">=" | "IS DISTINCT FROM"
-    );
+    let ordered = matches!(operator, "=" | "<>" | "<" | "<=" | ">" | ">=" | "IS DISTINCT FROM");
     match &column.kind {
         Kind::Json { binary: false } => Err(invalid(name, format!("{name} cannot be compared"))),
-        Kind::Integer(_) | Kind::Uuid | Kind::Enum(_) | Kind::Date if ordered => {
+        Kind::Integer(_)
+        | Kind::Uuid
+        | Kind::Enum(_)
+        | Kind::Date
+        | Kind::Timestamp
+        | Kind::TimestampTz
+        | Kind::Time
+            if ordered =>
+        {
             let checked = column.kind.check_text(operand);
             checked.map_err(|wanted| invalid(name, format!("{name} must be {wanted}")))
         }
         _ => Ok(()),
     }
+}
+
+/// The terms of `select` and `order`: split at commas, but not at those of a term in quotes.
+fn split_terms(list: &str) -> Vec<&str> {
+    let (mut terms, mut quoted, mut escaped, mut start) = (Vec::new(), false, false, 0);
+    for (at, c) in list.char_indices() {
+        match c {
+            _ if escaped => escaped = false,
+            '\\' if quoted => escaped = true,
+            '"' if quoted => quoted = false,
+            '"' if list[start..at].trim().is_empty() => quoted = true,
+            ',' if !quoted => {
+                terms.push(list[start..at].trim());
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    terms.push(list[start..].trim());
+    terms
 }
 
 /// Splits at commas that stand outside parentheses and quotes.
@@ -438,14 +448,20 @@ mod tests {
     #[test]
     fn lists_of_values_are_read_with_their_quotes() {
         assert_eq!(in_list("(a,b)"), Some(vec!["a".to_owned(), "b".to_owned()]));
-        assert_eq!(
-            in_list(r#"("a,b","c\"d",e)"#).unwrap(),
-            ["a,b", "c\"d", "e"]
-        );
+        assert_eq!(in_list(r#"("a,b","c\"d",e)"#).unwrap(), ["a,b", "c\"d", "e"]);
         assert_eq!(in_list("()"), Some(vec![]));
         assert_eq!(in_list("a,b"), None);
         assert_eq!(in_list("(\"a)"), None);
         assert_eq!(in_list("(\"a\"b)"), None);
+    }
+
+    #[test]
+    fn names_and_operands_may_stand_in_quotes() {
+        assert_eq!(split_terms(r#"a, "b,c".desc ,d"e,f"#), ["a", r#""b,c".desc"#, r#"d"e"#, "f"]);
+        assert_eq!(unquoted(r#""a\"b\\,""#).as_deref(), Some(r#"a"b\,"#));
+        assert_eq!(unquoted(r#""a"b""#), None);
+        assert_eq!(unquoted_operand(r#"not.eq."a,b""#), "not.eq.a,b");
+        assert_eq!(unquoted_operand(r#"in.("a,b")"#), r#"in.("a,b")"#);
     }
 
     #[test]

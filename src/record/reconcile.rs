@@ -59,11 +59,7 @@ impl Sides {
                 yours.set(field, value);
             }
         }
-        Some(Self {
-            base,
-            yours,
-            theirs,
-        })
+        Some(Self { base, yours, theirs })
     }
 
     /// Who changed what.
@@ -72,11 +68,7 @@ impl Sides {
         let fields = merge::verdicts(self.base.as_ref(), &self.yours, &self.theirs, rules);
         let clash = fields.iter().any(|field| field.verdict == Verdict::Both);
         let base_available = self.base.is_some();
-        Verdicts {
-            base_available,
-            mergeable: base_available && !clash,
-            fields,
-        }
+        Verdicts { base_available, mergeable: base_available && !clash, fields }
     }
 
     /// The merge of both changes; `None` without a base, and where a clash is left to the client.
@@ -101,10 +93,7 @@ pub fn differing<'r>(
     theirs: &Row,
 ) -> Vec<(&'r str, &'r Value)> {
     let rules = &resource.settings.merge;
-    merged
-        .iter()
-        .filter(|(name, value)| !rules.same(name, Some(value), theirs.get(name)))
-        .collect()
+    merged.iter().filter(|(name, value)| !rules.same(name, Some(value), theirs.get(name))).collect()
 }
 
 fn patched(target: Option<&Value>, patch: &Value) -> Value {
@@ -118,11 +107,7 @@ mod tests {
     use super::*;
 
     fn told(base: &str, sets: &str) -> Told {
-        Told {
-            base: Some(base.to_owned()),
-            sets: Some(sets.to_owned()),
-            ..Told::default()
-        }
+        Told { base: Some(base.to_owned()), sets: Some(sets.to_owned()), ..Told::default() }
     }
 
     #[test]
@@ -134,10 +119,7 @@ mod tests {
 
     #[test]
     fn a_merge_patch_is_said_against_the_base() {
-        let mut told = told(
-            r#"{"meta": {"a": 1, "b": 2}}"#,
-            r#"{"meta": {"b": null, "c": 3}}"#,
-        );
+        let mut told = told(r#"{"meta": {"a": 1, "b": 2}}"#, r#"{"meta": {"b": null, "c": 3}}"#);
         told.merge_patched = vec!["meta".to_owned()];
         let sides = Sides::new(&told, r#"{"meta": {"a": 9}}"#).unwrap();
         let wanted: Value = serde_json::from_str(r#"{"a": 1, "c": 3}"#).unwrap();

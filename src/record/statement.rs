@@ -47,17 +47,8 @@ pub struct Columns {
 
 impl From<&Assignments> for Columns {
     fn from(assignments: &Assignments) -> Self {
-        let Assignments {
-            set,
-            defaulted,
-            merged,
-            ..
-        } = assignments;
-        Self {
-            set: set.clone(),
-            defaulted: defaulted.clone(),
-            merged: merged.clone(),
-        }
+        let Assignments { set, defaulted, merged, .. } = assignments;
+        Self { set: set.clone(), defaulted: defaulted.clone(), merged: merged.clone() }
     }
 }
 
@@ -68,11 +59,7 @@ pub struct Cache(RwLock<HashMap<Shape, Arc<str>>>);
 /// The text of a statement.
 pub fn text(resource: &Resource, shape: &Shape) -> Arc<str> {
     let cache = &resource.statements.0;
-    if let Some(text) = cache
-        .read()
-        .unwrap_or_else(PoisonError::into_inner)
-        .get(shape)
-    {
+    if let Some(text) = cache.read().unwrap_or_else(PoisonError::into_inner).get(shape) {
         return text.clone();
     }
     let text: Arc<str> = write(resource, shape).into();
@@ -104,18 +91,27 @@ pub fn row(resource: &Resource, select: Option<&[usize]>) -> String {
         Some(places) => places.iter().map(|&i| &resource.columns[i]).collect(),
     };
     let list: Vec<_> = columns.iter().map(|c| format!("t.{}", c.quoted)).collect();
+    object(&list)
+}
+
+/// These columns as the text of a JSON object. Not by way of a row's name, which a column may have.
+fn object(columns: &[String]) -> String {
+    format!("(SELECT row_to_json(x.*)::text FROM (SELECT {}) AS x)", columns.join(", "))
+}
+
+/// Whether a key's part, the parameter `$1`, is what the object `$2` has under the column's name.
+pub fn same_part(column: &Column) -> String {
+    let Column { quoted, sql_type, cast_type, .. } = column;
     format!(
-        "row_to_json((SELECT x FROM (SELECT {}) AS x))::text",
-        list.join(", ")
+        "SELECT r.{quoted} = $1::{cast_type} FROM json_to_record($2::json) AS r({quoted} {sql_type})"
     )
 }
 
 /// `t`'s key equals the parameters from `$1` on, one per part.
 pub fn key_predicate(resource: &Resource) -> String {
     let parts = resource.key_columns().enumerate();
-    let parts: Vec<_> = parts
-        .map(|(i, c)| format!("t.{} = ${}::{}", c.quoted, i + 1, c.cast_type))
-        .collect();
+    let parts: Vec<_> =
+        parts.map(|(i, c)| format!("t.{} = ${}::{}", c.quoted, i + 1, c.cast_type)).collect();
     parts.join(" AND ")
 }
 
@@ -123,28 +119,20 @@ pub fn key_predicate(resource: &Resource) -> String {
 /// PostgreSQL spells the values, whatever spelling the client chose.
 pub fn record_id(resource: &Resource) -> String {
     let parts = resource.key_columns().enumerate();
-    let parts: Vec<_> = parts
-        .map(|(i, c)| format!("(${}::{})::text", i + 1, c.cast_type))
-        .collect();
+    let parts: Vec<_> =
+        parts.map(|(i, c)| format!("(${}::{})::text", i + 1, c.cast_type)).collect();
     match parts.as_slice() {
         [part] => part.clone(),
         parts => {
             let escape = |part| format!("replace(replace({part}, '%', '%25'), ',', '%2C')");
-            parts
-                .iter()
-                .map(escape)
-                .collect::<Vec<_>>()
-                .join(" || ',' || ")
+            parts.iter().map(escape).collect::<Vec<_>>().join(" || ',' || ")
         }
     }
 }
 
 /// The parts of `t`'s key as one text array.
 fn key_parts(resource: &Resource) -> String {
-    let parts: Vec<_> = resource
-        .key_columns()
-        .map(|c| format!("t.{}::text", c.quoted))
-        .collect();
+    let parts: Vec<_> = resource.key_columns().map(|c| format!("t.{}::text", c.quoted)).collect();
     format!("ARRAY[{}]", parts.join(", "))
 }
 
@@ -153,16 +141,21 @@ fn version(resource: &Resource) -> String {
 }
 
 /// The body's columns as a row `r`, read from a parameter.
-fn record(resource: &Resource, set: &[usize], parameter: usize) -> String {
+pub fn record(resource: &Resource, set: &[usize], parameter: usize) -> String {
     let columns: Vec<_> = set
         .iter()
         .map(|&i| &resource.columns[i])
-        .map(|c| format!("{} {}", c.quoted, c.sql_type))
+        .map(|c| format!("{} {}", c.quoted, expanded_type(c)))
         .collect();
-    format!(
-        "json_to_record(${parameter}::json) AS r({})",
-        columns.join(", ")
-    )
+    format!("json_to_record(${parameter}::json) AS r({})", columns.join(", "))
+}
+
+/// The type that a column of a body is read as.
+fn expanded_type(column: &Column) -> &str {
+    // PostgreSQL takes an array inside an array for a further dimension, but the elements of this
+    // one may be arrays themselves; and it makes vectors of arrays that it cannot read again.
+    let as_json = column.kind.json_elements().is_some() || column.kind == Kind::Vector;
+    if as_json { "json" } else { &column.sql_type }
 }
 
 /// Names the actor to the change log, for this statement only. It rides along in the statement, so
@@ -185,17 +178,11 @@ fn get(resource: &Resource, select: Option<&[usize]>) -> String {
 
 /// Parameters: the body, the actor.
 fn insert(resource: &Resource, set: &[usize]) -> String {
-    let names: String = set.iter().fold(String::new(), |s, &i| {
-        s + &resource.columns[i].quoted + ", "
-    });
-    let values = set.iter().fold(String::new(), |s, &i| {
-        s + &inserted(&resource.columns[i]) + ", "
-    });
-    let body = if set.is_empty() {
-        "(SELECT $1::json) AS r".to_owned()
-    } else {
-        record(resource, set, 1)
-    };
+    let names: String =
+        set.iter().fold(String::new(), |s, &i| s + &resource.columns[i].quoted + ", ");
+    let values = set.iter().fold(String::new(), |s, &i| s + &inserted(&resource.columns[i]) + ", ");
+    let body =
+        if set.is_empty() { "(SELECT $1::json) AS r".to_owned() } else { record(resource, set, 1) };
     format!(
         "{} INSERT INTO {} AS t ({names}{}) SELECT {values}1 FROM {body}, actor RETURNING {}, {}, {}",
         actor(2),
@@ -211,7 +198,23 @@ fn insert(resource: &Resource, set: &[usize]) -> String {
 fn inserted(column: &Column) -> String {
     match column.kind {
         Kind::Json { .. } if column.not_null => format!("coalesce(r.{}, 'null')", column.quoted),
-        _ => format!("r.{}", column.quoted),
+        _ => value(column),
+    }
+}
+
+/// The value of the body's row `r`.
+pub fn value(column: &Column) -> String {
+    let Column { quoted, sql_type, .. } = column;
+    if column.kind == Kind::Vector {
+        return format!("translate(r.{quoted}::text, '[\",]', '   ')::{sql_type}");
+    }
+    match column.kind.json_elements() {
+        Some(element) => format!(
+            "CASE WHEN r.{quoted} IS NOT NULL THEN ARRAY(SELECT nullif(e.value::text, 'null')::{element} \
+             FROM json_array_elements(r.{quoted}) WITH ORDINALITY AS e(value, place) \
+             ORDER BY e.place)::{sql_type} END"
+        ),
+        None => format!("r.{quoted}"),
     }
 }
 
@@ -224,11 +227,7 @@ fn conditional(resource: &Resource, write: &str, bring: &str) -> String {
         "{} {write} {bring} WHERE {} AND {}",
         actor(k + 3),
         key_predicate(resource),
-        Precondition::predicate(
-            &version(resource),
-            &format!("${}", k + 1),
-            &format!("${}", k + 2)
-        ),
+        Precondition::predicate(&version(resource), &format!("${}", k + 1), &format!("${}", k + 2)),
     )
 }
 
@@ -253,26 +252,16 @@ fn changed(resource: &Resource, assignments: &str, set: &[usize]) -> String {
         record(resource, set, resource.key.len() + 4) + ", "
     };
     let quoted = &resource.version_column().quoted;
-    let write = format!(
-        "UPDATE {} AS t SET {assignments}{quoted} = t.{quoted} + 1",
-        resource.table
-    );
+    let write =
+        format!("UPDATE {} AS t SET {assignments}{quoted} = t.{quoted} + 1", resource.table);
     let update = conditional(resource, &write, &format!("FROM {body}actor"));
-    format!(
-        "{update} RETURNING {}, {}",
-        version(resource),
-        row(resource, None)
-    )
+    format!("{update} RETURNING {}, {}", version(resource), row(resource, None))
 }
 
 /// Parameters: as an update's, then the versions merged.
 fn merge(resource: &Resource, set: &[usize]) -> String {
     let parents = resource.key.len() + 5;
-    let columns = Columns {
-        set: set.to_vec(),
-        defaulted: Vec::new(),
-        merged: Vec::new(),
-    };
+    let columns = Columns { set: set.to_vec(), defaulted: Vec::new(), merged: Vec::new() };
     let update = update(resource, &columns);
     update.replacen(
         ", true))",
@@ -282,9 +271,7 @@ fn merge(resource: &Resource, set: &[usize]) -> String {
 }
 
 fn increment(resource: &Resource, column: usize) -> String {
-    let Column {
-        quoted, cast_type, ..
-    } = &resource.columns[column];
+    let Column { quoted, cast_type, .. } = &resource.columns[column];
     let by = resource.key.len() + 4;
     let assignment = format!("{quoted} = coalesce(t.{quoted}, 0) + ${by}::{cast_type}, ");
     changed(resource, &assignment, &[])
@@ -292,11 +279,7 @@ fn increment(resource: &Resource, column: usize) -> String {
 
 fn delete(resource: &Resource) -> String {
     let write = format!("DELETE FROM {} AS t", resource.table);
-    format!(
-        "{} RETURNING {}",
-        conditional(resource, &write, "USING actor"),
-        version(resource)
-    )
+    format!("{} RETURNING {}", conditional(resource, &write, "USING actor"), version(resource))
 }
 
 /// What an update stores in a column: the value of the body's row `r`, seen beside the row `t`.
@@ -320,14 +303,37 @@ fn assigned(column: &Column, merged: bool) -> String {
             } else {
                 format!("CASE WHEN {name}_typeof(t.{quoted}) = 'null' THEN t.{quoted} END")
             };
-            format!("coalesce(r.{quoted}, {null})")
+            let value = format!("coalesce(r.{quoted}, {null})");
+            // `json` keeps the spelling it was written in, and so do we.
+            if *binary { value } else { kept(column, &value, &same_json(quoted)) }
         }
-        Kind::Array(_) => format!(
-            "CASE WHEN to_json(r.{quoted})::text = to_json(t.{quoted})::text \
-             THEN t.{quoted} ELSE r.{quoted} END"
-        ),
-        _ => format!("r.{quoted}"),
+        Kind::Array(_) | Kind::Composite => {
+            let new = if column.kind.json_elements().is_some() {
+                format!("r.{quoted}::text")
+            } else {
+                format!("to_json(r.{quoted})::text")
+            };
+            kept(column, &value(column), &format!("{new} = to_json(t.{quoted})::text"))
+        }
+        _ => value(column),
     }
+}
+
+/// The row's own value where the body says the same, else `value`.
+fn kept(Column { quoted, .. }: &Column, value: &str, same: &str) -> String {
+    format!("CASE WHEN {same} THEN t.{quoted} ELSE {value} END")
+}
+
+/// Whether a `json` of the body is that of the row, but for what JSON does not keep: space around
+/// it, and how a text that stands alone is escaped.
+fn same_json(quoted: &str) -> String {
+    let trimmed = |row| format!("btrim({row}.{quoted}::text, E' \\t\\n\\r')");
+    format!(
+        "({} = {} OR json_typeof(r.{quoted}) = 'string' AND json_typeof(t.{quoted}) = 'string' \
+         AND r.{quoted} #>> '{{}}' = t.{quoted} #>> '{{}}')",
+        trimmed("r"),
+        trimmed("t")
+    )
 }
 
 /// Parameters: the key's parts, the client's version, and with `compared` the body.
@@ -342,11 +348,7 @@ fn current(resource: &Resource, compared: Option<&Columns>) -> String {
             } else {
                 format!("CROSS JOIN {}", record(resource, &columns.set, body))
             };
-            (
-                nothing_new(resource, columns),
-                sets(resource, columns),
-                source,
-            )
+            (nothing_new(resource, columns), sets(resource, columns), source)
         }
     };
     let version = version(resource);
@@ -386,17 +388,20 @@ pub fn document(resource: &Resource, doc: &str) -> String {
     if hidden.is_empty() {
         format!("{doc}::text")
     } else {
-        format!("({doc}::jsonb - ARRAY[{}])::text", hidden.join(", "))
+        // Not by way of `jsonb`, which would sort the fields of a `json` column too.
+        format!(
+            "(SELECT '{{' || string_agg(to_json(m.key)::text || ':' || m.value::text, ',' ORDER BY m.place) || '}}' \
+             FROM json_each({doc}) WITH ORDINALITY AS m(key, value, place) \
+             WHERE m.key <> ALL (ARRAY[{}]))",
+            hidden.join(", ")
+        )
     }
 }
 
 /// What an update sets, as the row's JSON has it: spelled by PostgreSQL, with its defaults. A default
 /// that differs each time is nobody's wish and is left out.
 fn sets(resource: &Resource, columns: &Columns) -> String {
-    let set = columns
-        .set
-        .iter()
-        .map(|&i| format!("r.{}", resource.columns[i].quoted));
+    let set = columns.set.iter().map(|&i| format!("r.{}", resource.columns[i].quoted));
     let defaulted = columns
         .defaulted
         .iter()
@@ -404,10 +409,7 @@ fn sets(resource: &Resource, columns: &Columns) -> String {
         .filter(|c| !c.default_volatile)
         .map(|c| format!("{} AS {}", typed_default(c), c.quoted));
     let all: Vec<_> = set.chain(defaulted).collect();
-    format!(
-        "row_to_json((SELECT x FROM (SELECT {}) AS x))::text",
-        all.join(", ")
-    )
+    object(&all)
 }
 
 /// Whether an update would leave every column as it is. Compared as `jsonb`, by value: 1 is 1.0 and
@@ -415,10 +417,13 @@ fn sets(resource: &Resource, columns: &Columns) -> String {
 /// from a change and is left out.
 fn nothing_new(resource: &Resource, columns: &Columns) -> String {
     let same = |column: &Column, value: &str| {
-        format!(
-            "to_jsonb({value}) IS NOT DISTINCT FROM to_jsonb(t.{})",
-            column.quoted
-        )
+        // Not all that `json` holds fits into `jsonb`: 1e1000000.
+        let compared = match column.kind {
+            Kind::Json { binary: false } => |value: &str| format!("({value})::text"),
+            _ => |value: &str| format!("to_jsonb({value})"),
+        };
+        let current = format!("t.{}", column.quoted);
+        format!("{} IS NOT DISTINCT FROM {}", compared(value), compared(&current))
     };
     let set = columns.set.iter().map(|&i| {
         let column = &resource.columns[i];
@@ -431,9 +436,5 @@ fn nothing_new(resource: &Resource, columns: &Columns) -> String {
         .filter(|c| !c.default_volatile)
         .map(|c| same(c, &typed_default(c)));
     let all: Vec<_> = set.chain(defaulted).collect();
-    if all.is_empty() {
-        "true".to_owned()
-    } else {
-        format!("({})", all.join(" AND "))
-    }
+    if all.is_empty() { "true".to_owned() } else { format!("({})", all.join(" AND ")) }
 }

@@ -1,5 +1,7 @@
 //! Runs a write: one statement where it applies, a second one that explains it where it misses.
 
+use std::time::{Duration, Instant};
+
 use sqlx::postgres::{PgArguments, PgConnection, PgRow};
 use sqlx::query::Query;
 use sqlx::{AssertSqlSafe, Postgres, Row as _};
@@ -7,19 +9,23 @@ use sqlx::{AssertSqlSafe, Postgres, Row as _};
 use crate::catalog::Resource;
 use crate::catalog::key::Key;
 use crate::db::fault::Fault;
-use crate::error::Code;
+use crate::error::{Code, Error};
 use crate::precondition::{Condition, Standing};
 use crate::record::body::Assignments;
 use crate::record::reconcile::{Sides, Told};
 use crate::record::statement::{self, Shape};
 use crate::record::{
-    Authorship, Change, Conflict, Gone, Outcome, Row, Verb, Write, merging, patch, refusal,
+    Authorship, Change, Conflict, Gone, Outcome, Row, Verb, Write, body, merging, patch, refusal,
 };
 use crate::version::Version;
 
-/// How often a write starts over: after a deadlock, or when the row changed between the statement
-/// that missed and the one that was to explain the miss.
-const TRIES: usize = 4;
+/// How often a request is tried: after a deadlock, or when the row came, went or changed between the
+/// statement that missed and the one that was to explain the miss. Where many create and delete one
+/// record, that happens several times in a row.
+const TRIES: usize = 16;
+
+/// How long it is tried anew. Each deadlock takes PostgreSQL a second to see.
+const TRYING: Duration = Duration::from_secs(2);
 
 /// Runs one write to its outcome.
 ///
@@ -27,14 +33,25 @@ const TRIES: usize = 4;
 /// What the database could not do; everything that the request itself is to blame for is an
 /// [`Outcome`].
 pub async fn write(conn: &mut PgConnection, write: &Write) -> Result<Outcome, Fault> {
-    for _ in 0..TRIES {
+    let begun = Instant::now();
+    let mut tried = 0;
+    let mut missed = false;
+    loop {
+        tried += 1;
+        let last = tried == TRIES || begun.elapsed() > TRYING;
         match attempt(conn, write).await {
-            Err(Fault::Retry) | Ok(None) => {}
-            Err(fault) => return Err(fault),
+            Ok(Some(Outcome::Refused(error))) if !last && refusal::is_over(write, &error) => {}
             Ok(Some(outcome)) => return Ok(outcome),
+            // Nothing stands against the write, and still it finds no row to change.
+            Ok(None) if missed && refusal::may_swallow(conn, &write.resource).await? => {
+                return Ok(Outcome::Refused(refusal::swallowed(&write.resource)));
+            }
+            Ok(None) if !last => missed = true,
+            Err(Fault::Retry) if !last => {}
+            Ok(None) => return Err(Fault::Retry),
+            Err(fault) => return Err(fault),
         }
     }
-    Err(Fault::Retry)
 }
 
 /// One attempt; `None` where it must start over on fresh ground.
@@ -44,6 +61,7 @@ async fn attempt(conn: &mut PgConnection, write: &Write) -> Result<Option<Outcom
         Err(error) => {
             let explained = match &write.key {
                 Some(_) => explain(conn, write, None).await?,
+                None if write.precondition.if_match.is_some() => Some(nothing_to_match(write)),
                 None => None,
             };
             return Ok(Some(explained.unwrap_or(Outcome::Refused(error.clone()))));
@@ -68,10 +86,7 @@ async fn attempt(conn: &mut PgConnection, write: &Write) -> Result<Option<Outcom
             let text = statement::text(&write.resource, &shape);
             let query = conditional(&text, write, key).bind(&increment.by);
             let result = execute(conn, write.dry_run, query).await;
-            settle(conn, write, None, result, |row| {
-                Ok(Outcome::Applied(row_of(&row)?))
-            })
-            .await
+            settle(conn, write, None, result, |row| Ok(Outcome::Applied(row_of(&row)?))).await
         }
         (Change::Delete, Some(key)) => {
             let text = statement::text(&write.resource, &Shape::Delete);
@@ -88,20 +103,45 @@ pub(super) async fn update(
     key: &Key,
     body: &Assignments,
 ) -> Result<Option<Outcome>, Fault> {
+    if let Some(error) = contradiction(conn, write, key, body).await? {
+        let explained = explain(conn, write, None).await?;
+        return Ok(Some(explained.unwrap_or(Outcome::Refused(error))));
+    }
     let text = statement::text(&write.resource, &Shape::Update(body.into()));
     let mut query = conditional(&text, write, key);
     if !body.set.is_empty() {
         query = query.bind(&body.json);
     }
     let result = execute(conn, write.dry_run, query).await;
-    let outcome = settle(conn, write, Some(body), result, |row| {
-        Ok(Outcome::Applied(row_of(&row)?))
-    })
-    .await?;
+    let outcome =
+        settle(conn, write, Some(body), result, |row| Ok(Outcome::Applied(row_of(&row)?))).await?;
     match outcome {
         Some(Outcome::Conflict(conflict)) => merging::write(conn, write, key, body, conflict).await,
         outcome => Ok(outcome),
     }
+}
+
+/// Whether a body names another key than the address, where that is more than a matter of spelling.
+async fn contradiction(
+    conn: &mut PgConnection,
+    write: &Write,
+    key: &Key,
+    body: &Assignments,
+) -> Result<Option<Error>, Fault> {
+    for claim in &body.claimed {
+        let column = &write.resource.columns[write.resource.key[claim.part]];
+        let text = statement::same_part(column);
+        let query = sqlx::query_scalar::<_, Option<bool>>(AssertSqlSafe(text)).persistent(false);
+        let same = query.bind(&key.parts[claim.part]).bind(&claim.json).fetch_one(&mut *conn).await;
+        match same.map_err(Fault::from) {
+            Ok(Some(true)) => {}
+            Ok(_) | Err(Fault::Value | Fault::Check(_) | Fault::Drifted | Fault::Mismatch) => {
+                return Ok(Some(body::contradiction(column)));
+            }
+            Err(fault) => return Err(fault),
+        }
+    }
+    Ok(None)
 }
 
 /// The INSERT. It decides by itself who of several wins: the key's uniqueness is the predicate.
@@ -112,24 +152,31 @@ async fn create(
     body: &Assignments,
 ) -> Result<Option<Outcome>, Fault> {
     if write.precondition.if_match.is_some() {
-        return create_against_if_match(conn, write, key, body)
-            .await
-            .map(Some);
+        return create_against_if_match(conn, write, key, body).await.map(Some);
+    }
+    if let Some(key) = key
+        && let Some(error) = contradiction(conn, write, key, body).await?
+    {
+        let explained = explain(conn, write, None).await?;
+        return Ok(Some(explained.unwrap_or(Outcome::Refused(error))));
     }
     let text = statement::text(&write.resource, &Shape::Insert(body.set.clone()));
-    let query = sqlx::query(AssertSqlSafe(text))
-        .bind(&body.json)
-        .bind(&write.actor);
+    let query = sqlx::query(AssertSqlSafe(text)).bind(&body.json).bind(&write.actor);
     match execute(conn, write.dry_run, query).await {
         Ok(Some(row)) => {
             let parts: Vec<String> = row.try_get(2)?;
             Ok(Some(Outcome::Created(row_of(&row)?, Key { parts })))
         }
         Ok(None) => Ok(Some(Outcome::Refused(refusal::swallowed(&write.resource)))),
-        Err(Fault::Taken(_)) if key.is_some() && exists(conn, write).await? => {
-            explain(conn, write, None).await
-        }
         Err(fault) => {
+            // A PUT that was to create is answered by the record, where there is one, whatever else
+            // stands against it.
+            if key.is_some()
+                && fault.is_refusal()
+                && let Some(outcome) = explain(conn, write, None).await?
+            {
+                return Ok(Some(outcome));
+            }
             let error = refusal::explain(conn, write, Some(body), fault).await?;
             Ok(Some(Outcome::Refused(error)))
         }
@@ -145,25 +192,21 @@ async fn create_against_if_match(
 ) -> Result<Outcome, Fault> {
     if key.is_some() {
         // Addressed by PUT: judged like every other write to that address.
-        return Ok(explain(conn, write, None)
-            .await?
-            .unwrap_or(Outcome::Missing));
+        return Ok(explain(conn, write, None).await?.unwrap_or(Outcome::Missing));
     }
-    if let Some(error) = refusal::taken_key(conn, write, body).await? {
-        return Ok(Outcome::Refused(error));
-    }
-    let yours = write.precondition.newest_named();
-    Ok(Outcome::Conflict(Conflict {
+    let taken = refusal::taken_key(conn, write, body).await?;
+    Ok(taken.map_or_else(|| nothing_to_match(write), Outcome::Refused))
+}
+
+/// A record still to be created is at no version that a client could name.
+fn nothing_to_match(write: &Write) -> Outcome {
+    Outcome::Conflict(Conflict {
         current: None,
-        yours,
+        yours: write.precondition.newest_named(),
         by: None,
         kind: "create_create",
         sides: None,
-    }))
-}
-
-async fn exists(conn: &mut PgConnection, write: &Write) -> Result<bool, Fault> {
-    Ok(current(conn, write, None).await?.row.is_some())
+    })
 }
 
 /// Starts a conditional statement with its parameters: key, versions wanted and not wanted, actor.
@@ -196,14 +239,13 @@ pub(super) async fn execute(
     query: Query<'_, Postgres, PgArguments>,
 ) -> Result<Option<PgRow>, Fault> {
     if !dry_run {
-        return Ok(query.fetch_optional(conn).await?);
+        // The one statement that writes; all others of a request only read.
+        return query.fetch_optional(conn).await.map_err(|error| Fault::from(error).of_a_write());
     }
     sqlx::raw_sql("BEGIN").execute(&mut *conn).await?;
     let mut result = query.fetch_optional(&mut *conn).await;
     if result.is_ok() {
-        let checked = sqlx::raw_sql("SET CONSTRAINTS ALL IMMEDIATE")
-            .execute(&mut *conn)
-            .await;
+        let checked = sqlx::raw_sql("SET CONSTRAINTS ALL IMMEDIATE").execute(&mut *conn).await;
         result = checked.and(result);
     }
     sqlx::raw_sql("ROLLBACK").execute(&mut *conn).await?;
@@ -241,21 +283,17 @@ pub(super) async fn explain(
     write: &Write,
     body: Option<&Assignments>,
 ) -> Result<Option<Outcome>, Fault> {
-    let Current {
-        row,
-        nothing_new,
-        newest,
-        told,
-    } = current(conn, write, body).await?;
+    let found = match current(conn, write, body).await {
+        // What cannot even be compared with the row is not what the row holds already.
+        Err(fault) if body.is_some() && fault.is_refusal() => current(conn, write, None).await?,
+        found => found?,
+    };
+    let Current { row, nothing_new, newest, told } = found;
     let Some(row) = row else {
         // Where a record is to come to be, its absence stands against nothing.
         let creates = write.verb == Verb::Create && write.precondition.if_match.is_none();
         let yours = write.precondition.newest_named();
-        return Ok(if creates {
-            None
-        } else {
-            Some(absent(newest, yours))
-        });
+        return Ok(if creates { None } else { Some(absent(newest, yours)) });
     };
     Ok(match write.precondition.standing(row.version) {
         Standing::Holds => None,
@@ -268,17 +306,9 @@ pub(super) async fn explain(
 /// What became of a write to a row that is not there.
 fn absent(newest: Option<Newest>, yours: Option<Version>) -> Outcome {
     match newest {
-        Some(Newest {
-            version,
-            deleted: true,
-            by,
-            last,
-        }) => Outcome::Gone(Gone {
-            version,
-            by,
-            last,
-            yours,
-        }),
+        Some(Newest { version, deleted: true, by, last }) => {
+            Outcome::Gone(Gone { version, by, last, yours })
+        }
         _ => Outcome::Missing,
     }
 }
@@ -287,14 +317,8 @@ fn conflicting(write: &Write, row: Row, newest: Option<Newest>, told: &Told) -> 
     let deletes = write.verb == Verb::Delete;
     Conflict {
         yours: write.precondition.newest_named(),
-        by: newest
-            .filter(|newest| newest.version == row.version)
-            .map(|newest| newest.by),
-        kind: if deletes {
-            "delete_update"
-        } else {
-            "update_update"
-        },
+        by: newest.filter(|newest| newest.version == row.version).map(|newest| newest.by),
+        kind: if deletes { "delete_update" } else { "update_update" },
         sides: Sides::new(told, &row.json),
         current: Some(row),
     }
@@ -320,12 +344,7 @@ pub async fn compare(conn: &mut PgConnection, write: &Write) -> Result<Outcome, 
     let Some(row) = found.row else {
         return Ok(absent(found.newest, yours));
     };
-    Ok(Outcome::Conflict(conflicting(
-        write,
-        row,
-        found.newest,
-        &found.told,
-    )))
+    Ok(Outcome::Conflict(conflicting(write, row, found.newest, &found.told)))
 }
 
 /// A row as it stands, with its newest change.
@@ -351,12 +370,7 @@ pub(super) async fn current(
     body: Option<&Assignments>,
 ) -> Result<Current, Fault> {
     let Some(key) = &write.key else {
-        return Ok(Current {
-            row: None,
-            nothing_new: false,
-            newest: None,
-            told: Told::default(),
-        });
+        return Ok(Current { row: None, nothing_new: false, newest: None, told: Told::default() });
     };
     let yours = write.precondition.newest_named();
     read_current(conn, &write.resource, key, yours, body).await
@@ -377,39 +391,26 @@ async fn read_current(
     }
     let found = query.fetch_one(conn).await?;
     let row = match found.try_get::<Option<i32>, _>(0)? {
-        Some(version) => Some(Row {
-            version: Version(version),
-            json: found.try_get(1)?,
-        }),
+        Some(version) => Some(Row { version: Version(version), json: found.try_get(1)? }),
         None => None,
     };
     let newest = match found.try_get::<Option<i32>, _>(3)? {
         Some(version) => Some(Newest {
             version: Version(version),
             deleted: found.try_get(4)?,
-            by: Authorship {
-                by: found.try_get(5)?,
-                at: found.try_get(6)?,
-            },
+            by: Authorship { by: found.try_get(5)?, at: found.try_get(6)? },
             last: found.try_get(7)?,
         }),
         None => None,
     };
     let merge_patched = body.map_or_else(Vec::new, |body| {
-        body.merged
-            .iter()
-            .map(|&place| resource.columns[place].name.clone())
-            .collect()
+        body.merged.iter().map(|&place| resource.columns[place].name.clone()).collect()
     });
     Ok(Current {
         row,
         nothing_new: found.try_get::<Option<bool>, _>(2)?.unwrap_or(false),
         newest,
-        told: Told {
-            base: found.try_get(8)?,
-            sets: found.try_get(9)?,
-            merge_patched,
-        },
+        told: Told { base: found.try_get(8)?, sets: found.try_get(9)?, merge_patched },
     })
 }
 
@@ -437,27 +438,20 @@ pub async fn read(
     let text = statement::text(resource, &Shape::Get(select));
     for _ in 0..TRIES {
         let query = bind_key(sqlx::query(AssertSqlSafe(text.clone())), key);
-        if let Some(row) = query.fetch_optional(&mut *conn).await? {
-            return Ok(Found::Row(row_of(&row)?));
+        match query.fetch_optional(&mut *conn).await.map_err(Fault::from) {
+            Ok(Some(row)) => return Ok(Found::Row(row_of(&row)?)),
+            Ok(None) => {}
+            // Either the table changed, or the id names nothing: `regclass`.
+            Err(fault @ (Fault::Drifted | Fault::Mismatch)) => {
+                let valid = refusal::key_is_valid(conn, resource, &key.parts).await?;
+                return Err(if valid { fault } else { Fault::Value });
+            }
+            Err(fault) => return Err(fault),
         }
         match read_current(conn, resource, key, None, None).await? {
             Current { row: Some(_), .. } => {} // Created in between.
-            Current {
-                newest:
-                    Some(Newest {
-                        version,
-                        deleted: true,
-                        by,
-                        last,
-                    }),
-                ..
-            } => {
-                return Ok(Found::Gone(Gone {
-                    version,
-                    by,
-                    last,
-                    yours: None,
-                }));
+            Current { newest: Some(Newest { version, deleted: true, by, last }), .. } => {
+                return Ok(Found::Gone(Gone { version, by, last, yours: None }));
             }
             _ => return Ok(Found::Missing),
         }
@@ -466,10 +460,7 @@ pub async fn read(
 }
 
 pub(super) fn row_of(row: &PgRow) -> Result<Row, Fault> {
-    Ok(Row {
-        version: Version(row.try_get(0)?),
-        json: row.try_get(1)?,
-    })
+    Ok(Row { version: Version(row.try_get(0)?), json: row.try_get(1)? })
 }
 
 /// A copy of a write that demands exactly this version.

@@ -2,11 +2,21 @@
 
 #![expect(
     clippy::unwrap_used,
+    clippy::expect_used,
     clippy::panic,
-    reason = "a test that cannot go on is to fail"
+    clippy::print_stdout,
+    unreachable_pub,
+    reason = "a test that cannot go on is to fail, and nobody uses this crate"
 )]
 
+mod preconditions;
 mod support;
 
 mod console;
+mod fuzzed;
+mod interleavings;
+mod lists;
+mod openapi;
+mod retention;
+mod values;
 mod walkthrough;

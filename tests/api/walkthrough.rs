@@ -12,19 +12,13 @@ async fn the_second_writer_is_told_and_shown() {
     let server = Server::start(INVOICES, &["invoices"]).await;
     for version in 1..=6 {
         let tag = format!("\"{version}\"");
-        server
-            .patch(INVOICE, Some(&tag), r#"{"amount": 1000}"#)
-            .await
-            .expect(200);
+        server.patch(INVOICE, Some(&tag), r#"{"amount": 1000}"#).await.expect(200);
     }
     let read = server.get(INVOICE).await.expect(200);
     assert_eq!(read.header("etag"), "\"7\"");
     assert_eq!(read.data()["version"], 7);
 
-    let first = server
-        .patch(INVOICE, Some("\"7\""), r#"{"amount": 1100}"#)
-        .await
-        .expect(200);
+    let first = server.patch(INVOICE, Some("\"7\""), r#"{"amount": 1100}"#).await.expect(200);
     assert_eq!(first.header("etag"), "\"8\"");
 
     let body = r#"{ "amount": 1250, "due_on": "2026-11-01" }"#;
@@ -37,15 +31,9 @@ async fn the_second_writer_is_told_and_shown() {
     assert_eq!(error["details"]["your_version"], 7);
     assert_eq!(error["details"]["current_version"], 8);
     let row = r#"{"id":"01a11e82-d0bc-7367-9c39-5e9873953dde","amount":1100,"due_on":"2026-10-28","version":8}"#;
-    assert!(
-        second.text.ends_with(&format!("\"data\":{row}}}")),
-        "{}",
-        second.text
-    );
+    assert!(second.text.ends_with(&format!("\"data\":{row}}}")), "{}", second.text);
 
-    let stored = server
-        .value("SELECT amount || '/' || version FROM invoices")
-        .await;
+    let stored = server.value("SELECT amount || '/' || version FROM invoices").await;
     assert_eq!(stored.as_deref(), Some("1100/8"));
 }
 
@@ -54,14 +42,8 @@ async fn a_conflict_says_field_by_field_who_changed_what() {
     let sql = "CREATE TABLE invoices (id uuid PRIMARY KEY, amount integer NOT NULL, due_on date, memo text);
         INSERT INTO invoices VALUES ('01a11e82-d0bc-7367-9c39-5e9873953dde', 1000, '2026-10-28');";
     let server = Server::start(sql, &["invoices"]).await;
-    server
-        .patch(INVOICE, None, r#"{"amount": 1000}"#)
-        .await
-        .expect(200);
-    server
-        .patch(INVOICE, None, r#"{"amount": 1100, "memo": "paid"}"#)
-        .await
-        .expect(200);
+    server.patch(INVOICE, None, r#"{"amount": 1000}"#).await.expect(200);
+    server.patch(INVOICE, None, r#"{"amount": 1100, "memo": "paid"}"#).await.expect(200);
 
     let body = r#"{"amount": 1250, "due_on": "2026-11-01", "memo": null}"#;
     let refused = server.put(INVOICE, Some("\"2\""), body).await.expect(409);
@@ -92,9 +74,6 @@ async fn a_conflict_says_field_by_field_who_changed_what() {
     assert_eq!(history.data()[0]["merged_from"], serde_json::json!([2, 3]));
     assert_eq!(history.data()[0]["changed"], serde_json::json!(["due_on"]));
     assert_eq!(history.data()[3]["op"], "baseline");
-    let past = server
-        .get(&format!("{INVOICE}?version=1"))
-        .await
-        .expect(200);
+    let past = server.get(&format!("{INVOICE}?version=1")).await.expect(200);
     assert_eq!(past.data()["amount"], 1000);
 }

@@ -26,11 +26,7 @@ pub async fn create() -> String {
     let name = format!("test_{}", NEXT.fetch_add(1, Ordering::Relaxed));
     // A template may be copied by one session at a time.
     let _turn = COPYING.lock().await;
-    run(
-        postgres,
-        &format!("CREATE DATABASE {name} TEMPLATE {TEMPLATE}"),
-    )
-    .await;
+    run(postgres, &format!("CREATE DATABASE {name} TEMPLATE {TEMPLATE}")).await;
     postgres.url(&name)
 }
 
@@ -39,12 +35,17 @@ async fn start() -> Postgres {
     for name in databases(&postgres).await {
         run(&postgres, &format!("DROP DATABASE \"{name}\" WITH (FORCE)")).await;
     }
-    run(&postgres, &format!("CREATE DATABASE {TEMPLATE}")).await;
-    let options = connect::options(&postgres.url(TEMPLATE)).unwrap();
+    migrated(&postgres, TEMPLATE).await;
+    postgres
+}
+
+/// Makes a database and brings it up to date.
+pub async fn migrated(postgres: &Postgres, name: &str) {
+    run(postgres, &format!("CREATE DATABASE {name}")).await;
+    let options = connect::options(&postgres.url(name)).unwrap();
     let mut conn = connect::connect(&options).await.unwrap();
     migrate::run(&mut conn).await.unwrap();
     conn.close().await.unwrap();
-    postgres
 }
 
 /// Starts in a directory of this checkout; a second run at the same time takes another.
@@ -59,10 +60,7 @@ async fn claim_directory() -> Postgres {
             Err(error) => panic!("{error}"),
         }
     }
-    panic!(
-        "eight other runs hold every directory below {}",
-        base.display()
-    );
+    panic!("eight other runs hold every directory below {}", base.display());
 }
 
 fn options(data_dir: PathBuf) -> Options {
@@ -80,9 +78,7 @@ fn options(data_dir: PathBuf) -> Options {
 }
 
 async fn databases(postgres: &Postgres) -> Vec<String> {
-    let mut conn = PgConnection::connect(&postgres.url("postgres"))
-        .await
-        .unwrap();
+    let mut conn = PgConnection::connect(&postgres.url("postgres")).await.unwrap();
     sqlx::query_scalar(
         "SELECT datname FROM pg_database WHERE datname <> 'postgres' AND NOT datistemplate",
     )
@@ -92,11 +88,6 @@ async fn databases(postgres: &Postgres) -> Vec<String> {
 }
 
 async fn run(postgres: &Postgres, sql: &str) {
-    let mut conn = PgConnection::connect(&postgres.url("postgres"))
-        .await
-        .unwrap();
-    sqlx::raw_sql(AssertSqlSafe(sql.to_owned()))
-        .execute(&mut conn)
-        .await
-        .unwrap();
+    let mut conn = PgConnection::connect(&postgres.url("postgres")).await.unwrap();
+    sqlx::raw_sql(AssertSqlSafe(sql.to_owned())).execute(&mut conn).await.unwrap();
 }

@@ -1,18 +1,25 @@
 //! What every test starts from: one PostgreSQL for the whole run, a database of its own for each
 //! test, and a real server in front of it.
 
-mod database;
+pub mod database;
+mod door;
+pub mod process;
 mod reply;
+pub mod scratch;
+pub mod wire;
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use counterfoil::config::Config;
+use counterfoil::http::server::{self, Patience};
 use counterfoil::service::{self, Service};
 use reqwest::{Client, Method, RequestBuilder};
-use sqlx::{Connection as _, PgConnection};
+use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
+pub use door::Door;
 pub use reply::Reply;
 
 /// A server on a database of its own. Both end with it.
@@ -28,45 +35,42 @@ pub struct Server {
 
 impl Server {
     /// Runs SQL in a fresh database, adopts the tables named, and serves them.
-    pub async fn start(sql: &'static str, tables: &[&str]) -> Self {
+    pub async fn start(sql: &str, tables: &[&str]) -> Self {
         Self::configured(sql, tables, "").await
     }
 
     /// As [`Self::start`], with the text of a `counterfoil.toml`.
-    pub async fn configured(sql: &'static str, tables: &[&str], config: &str) -> Self {
+    pub async fn configured(sql: &str, tables: &[&str], config: &str) -> Self {
         let database_url = database::create().await;
-        let mut conn = PgConnection::connect(&database_url).await.unwrap();
-        sqlx::raw_sql(sql).execute(&mut conn).await.unwrap();
-        for table in tables {
-            sqlx::query("SELECT counterfoil.adopt($1::regclass)")
-                .bind(*table)
-                .execute(&mut conn)
-                .await
-                .unwrap();
-        }
+        prepare(&database_url, sql, tables).await;
         Self::on(&database_url, config).await
+    }
+
+    /// As [`Self::start`], with this patience with clients.
+    pub async fn patient(sql: &'static str, tables: &[&str], patience: Patience) -> Self {
+        let database_url = database::create().await;
+        prepare(&database_url, sql, tables).await;
+        Self::run(&database_url, "", patience).await
     }
 
     /// One more server on a database that is there already.
     pub async fn on(database_url: &str, config: &str) -> Self {
+        Self::run(database_url, config, Patience::default()).await
+    }
+
+    async fn run(database_url: &str, config: &str, patience: Patience) -> Self {
         let config = Config::parse(config, "test.toml").unwrap();
         let service = Arc::new(service::start(database_url, config).await.unwrap());
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let (stop, stopped) = oneshot::channel::<()>();
         let router = service.router.clone();
-        tokio::spawn(counterfoil::http::server::run(listener, router, async {
+        tokio::spawn(server::run_patiently(listener, router, patience, async {
             let _ = stopped.await;
         }));
         let client = Client::builder().no_proxy().build().unwrap();
         let database_url = database_url.to_owned();
-        Self {
-            url,
-            database_url,
-            client,
-            _stop: stop,
-            _service: service,
-        }
+        Self { url, database_url, client, _stop: stop, _service: service }
     }
 
     /// A connection of somebody else to the same database.
@@ -77,26 +81,19 @@ impl Server {
     /// Runs SQL as somebody else.
     pub async fn sql(&self, sql: &str) {
         let mut conn = self.connect().await;
-        sqlx::raw_sql(sqlx::AssertSqlSafe(sql.to_owned()))
-            .execute(&mut conn)
-            .await
-            .unwrap();
+        sqlx::raw_sql(AssertSqlSafe(sql.to_owned())).execute(&mut conn).await.unwrap();
     }
 
     /// One value that SQL gives, as text; `None` for NULL or no row.
     pub async fn value(&self, sql: &str) -> Option<String> {
         let mut conn = self.connect().await;
         let sql = format!("SELECT ({sql})::text");
-        sqlx::query_scalar(sqlx::AssertSqlSafe(sql))
-            .fetch_one(&mut conn)
-            .await
-            .unwrap()
+        sqlx::query_scalar(AssertSqlSafe(sql)).fetch_one(&mut conn).await.unwrap()
     }
 
     /// A request to `/api/v1{path}`.
     pub fn request(&self, method: Method, path: &str) -> RequestBuilder {
-        self.client
-            .request(method, format!("{}/api/v1{path}", self.url))
+        self.client.request(method, format!("{}/api/v1{path}", self.url))
     }
 
     pub async fn get(&self, path: &str) -> Reply {
@@ -109,20 +106,18 @@ impl Server {
 
     /// A PUT, with `If-Match` where one is given.
     pub async fn put(&self, path: &str, if_match: Option<&str>, body: &str) -> Reply {
-        Reply::of(json(
-            guarded(self.request(Method::PUT, path), if_match),
-            body,
-        ))
-        .await
+        Reply::of(json(guarded(self.request(Method::PUT, path), if_match), body)).await
     }
 
     /// A PATCH of plain JSON, with `If-Match` where one is given.
     pub async fn patch(&self, path: &str, if_match: Option<&str>, body: &str) -> Reply {
-        Reply::of(json(
-            guarded(self.request(Method::PATCH, path), if_match),
-            body,
-        ))
-        .await
+        Reply::of(json(guarded(self.request(Method::PATCH, path), if_match), body)).await
+    }
+
+    /// A PATCH of this media type.
+    pub async fn patch_as(&self, media_type: &str, path: &str, body: &str) -> Reply {
+        let request = self.request(Method::PATCH, path).header("content-type", media_type);
+        Reply::of(request.body(body.to_owned())).await
     }
 
     /// A DELETE, with `If-Match` where one is given.
@@ -131,16 +126,36 @@ impl Server {
     }
 }
 
+/// Runs SQL in a database and adopts the tables named.
+pub async fn prepare(database_url: &str, sql: &str, tables: &[&str]) {
+    let mut conn = PgConnection::connect(database_url).await.unwrap();
+    sqlx::raw_sql(AssertSqlSafe(sql.to_owned())).execute(&mut conn).await.unwrap();
+    for table in tables {
+        sqlx::query("SELECT counterfoil.adopt($1::regclass)")
+            .bind(*table)
+            .execute(&mut conn)
+            .await
+            .unwrap();
+    }
+}
+
 /// Adds a JSON body.
 pub fn json(request: RequestBuilder, body: &str) -> RequestBuilder {
-    request
-        .header("content-type", "application/json")
-        .body(body.to_owned())
+    request.header("content-type", "application/json").body(body.to_owned())
 }
 
 fn guarded(request: RequestBuilder, if_match: Option<&str>) -> RequestBuilder {
     match if_match {
         Some(tag) => request.header("if-match", tag),
         None => request,
+    }
+}
+
+/// Waits for a condition that is bound to come true.
+pub async fn wait_until(what: &str, mut condition: impl AsyncFnMut() -> bool) {
+    let begun = Instant::now();
+    while !condition().await {
+        assert!(begun.elapsed() < Duration::from_secs(30), "not within 30 s: {what}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }

@@ -1,9 +1,26 @@
-//! An answer, read whole.
+//! An answer, read whole, and what holds for every answer.
 
 use reqwest::RequestBuilder;
 use reqwest::header::HeaderMap;
 use serde_json::Value;
 
+/// What a database says and a client is not told.
+const FOREIGN_WORDS: [&str; 12] = [
+    "relation ",
+    "sql",
+    "column \\\"",
+    "duplicate key",
+    "violates",
+    "syntax error",
+    "does not exist",
+    "constraint \\\"",
+    "invalid input",
+    "out of range",
+    "null value",
+    "plpgsql",
+];
+
+#[derive(Debug)]
 pub struct Reply {
     pub status: u16,
     pub headers: HeaderMap,
@@ -19,19 +36,62 @@ impl Reply {
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
         let text = response.text().await.unwrap();
         let json = serde_json::from_str(&text).unwrap_or(Value::Null);
-        Self {
-            status,
-            headers,
-            text,
-            json,
+        let reply = Self { status, headers, text, json };
+        reply.assert_sound();
+        reply
+    }
+
+    /// No answer is a defect of ours, lacks a part of the envelope, or repeats the database's words.
+    fn assert_sound(&self) {
+        assert_ne!(self.status, 500, "{}", self.text);
+        assert!(!self.header("x-request-id").is_empty(), "{self:?}");
+        if self.status < 400 || self.text.is_empty() {
+            return;
         }
+        let problem = self.header("content-type") == "application/problem+json";
+        let error = if problem { &self.json } else { &self.json["error"] };
+        for part in ["code", if problem { "detail" } else { "message" }, "request_id"] {
+            assert!(
+                error[part].as_str().is_some_and(|text| !text.is_empty()),
+                "{part}: {}",
+                self.text
+            );
+        }
+        assert!(error["details"].is_object(), "{}", self.text);
+        assert!(self.json.get("data").is_some(), "{}", self.text);
+        if self.status == 503 {
+            assert!(!self.header("retry-after").is_empty(), "{self:?}");
+        }
+        let mut said = error.clone();
+        said.as_object_mut().unwrap().remove("data");
+        let said = said.to_string().to_lowercase();
+        for word in FOREIGN_WORDS {
+            assert!(!said.contains(word), "\"{word}\" in {}", self.text);
+        }
+    }
+
+    /// The content of `data` as it came.
+    pub fn raw_data(&self) -> &str {
+        self.text.strip_prefix("{\"data\":").and_then(|t| t.strip_suffix('}')).unwrap_or_default()
+    }
+
+    /// Asserts the status and the code of a failure.
+    #[track_caller]
+    pub fn expect_error(self, status: u16, code: &str) -> Self {
+        assert_eq!((self.status, self.code()), (status, code), "{}", self.text);
+        self
+    }
+
+    /// Asserts that a failure names this field.
+    #[track_caller]
+    pub fn expect_field(self, field: &str) -> Self {
+        assert_eq!(self.details()["field"], field, "{}", self.text);
+        self
     }
 
     /// A header's value, empty where it is absent.
     pub fn header(&self, name: &str) -> &str {
-        self.headers
-            .get(name)
-            .map_or("", |value| value.to_str().unwrap())
+        self.headers.get(name).map_or("", |value| value.to_str().unwrap())
     }
 
     /// The error's code, empty on success.

@@ -1,0 +1,106 @@
+//! A wire between a server and PostgreSQL that is cut at a chosen point.
+
+use std::sync::{Arc, Mutex};
+
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::net::{UnixListener, UnixStream};
+
+use super::database;
+use super::scratch::Scratch;
+
+/// Where a statement is cut off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cut {
+    /// It never reaches PostgreSQL.
+    Statement,
+    /// PostgreSQL ran it; what it said is lost.
+    Answer,
+}
+
+/// The statement to cut: the `nth` one that carries the marker.
+struct Order {
+    marker: Vec<u8>,
+    nth: usize,
+    cut: Cut,
+}
+
+pub struct Wire {
+    /// The database's URL, by way of the wire.
+    pub url: String,
+    order: Arc<Mutex<Option<Order>>>,
+    _directory: Scratch,
+}
+
+impl Wire {
+    /// A wire to the database of this URL.
+    pub async fn to(database_url: &str) -> Self {
+        let directory = Scratch::new("wire");
+        let socket = directory.path().join(".s.PGSQL.5432");
+        let listener = UnixListener::bind(&socket).unwrap();
+        let target = database::postgres().await.socket_dir().join(".s.PGSQL.5432");
+        let order = Arc::new(Mutex::new(None));
+        let orders = order.clone();
+        tokio::spawn(async move {
+            while let Ok((near, _)) = listener.accept().await {
+                let far = UnixStream::connect(&target).await.unwrap();
+                tokio::spawn(pass(near, far, orders.clone()));
+            }
+        });
+        let (user, rest) = database_url.split_once('@').unwrap();
+        let (_, database) = rest.rsplit_once(':').unwrap();
+        let host = directory.path().display().to_string().replace('/', "%2F");
+        let url = format!("{user}@{host}:{database}");
+        Self { url, order, _directory: directory }
+    }
+
+    /// Cuts the connection at the `nth` statement from now on that carries this text.
+    pub fn cut(&self, cut: Cut, marker: &str, nth: usize) {
+        let marker = marker.as_bytes().to_vec();
+        *self.order.lock().unwrap() = Some(Order { marker, nth, cut });
+    }
+}
+
+async fn pass(near: UnixStream, far: UnixStream, orders: Arc<Mutex<Option<Order>>>) {
+    let (near_in, near_out) = near.into_split();
+    let (far_in, far_out) = far.into_split();
+    let cut_answer = Mutex::new(false);
+    // Whichever ends first ends both: that is the cut.
+    tokio::select! {
+        () = forward(near_in, far_out, |bytes| {
+            match due(&orders, bytes) {
+                Some(Cut::Statement) => return false,
+                Some(Cut::Answer) => *cut_answer.lock().unwrap() = true,
+                None => {}
+            }
+            true
+        }) => {}
+        () = forward(far_in, near_out, |_| !*cut_answer.lock().unwrap()) => {}
+    }
+}
+
+/// What is to be done about these bytes on their way to PostgreSQL.
+fn due(orders: &Mutex<Option<Order>>, bytes: &[u8]) -> Option<Cut> {
+    let mut pending = orders.lock().unwrap();
+    let order = pending.as_mut()?;
+    if !bytes.windows(order.marker.len()).any(|window| window == order.marker) {
+        return None;
+    }
+    order.nth -= 1;
+    if order.nth > 0 {
+        return None;
+    }
+    pending.take().map(|order| order.cut)
+}
+
+async fn forward(
+    mut from: impl AsyncRead + Unpin,
+    mut to: impl AsyncWrite + Unpin,
+    may_pass: impl Fn(&[u8]) -> bool,
+) {
+    let mut buffer = vec![0; 1 << 16];
+    while let Ok(length @ 1..) = from.read(&mut buffer).await {
+        if !may_pass(&buffer[..length]) || to.write_all(&buffer[..length]).await.is_err() {
+            break;
+        }
+    }
+}
