@@ -77,6 +77,9 @@ pub enum Change {
     Replace(Assignments),
     /// The columns named.
     Patch(Assignments),
+    /// What a person decided about two versions: the columns named, over the version that the
+    /// precondition names, with both versions told to the history.
+    Merge(Assignments, Version),
     /// A JSON Patch (RFC 6902), applied to the record as it stands.
     JsonPatch(json_patch::Patch),
     /// Its end.

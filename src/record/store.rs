@@ -71,6 +71,9 @@ async fn attempt(conn: &mut PgConnection, write: &Write) -> Result<Option<Outcom
         (Change::Replace(body) | Change::Patch(body), Some(key)) => {
             update(conn, write, key, body).await
         }
+        (Change::Merge(body, base), Some(key)) => {
+            merging::decided(conn, write, key, body, *base).await
+        }
         (Change::JsonPatch(operations), Some(key)) => {
             patch::write(conn, write, key, operations).await
         }
@@ -201,7 +204,7 @@ fn nothing_to_match(write: &Write) -> Outcome {
 }
 
 /// Starts a conditional statement with its parameters: key, versions wanted and not wanted, actor.
-fn conditional<'q>(
+pub(super) fn conditional<'q>(
     text: &std::sync::Arc<str>,
     write: &'q Write,
     key: &'q Key,
@@ -244,7 +247,7 @@ pub(super) async fn execute(
 }
 
 /// From what a conditional statement gave to what became of the write.
-async fn settle(
+pub(super) async fn settle(
     conn: &mut PgConnection,
     write: &Write,
     body: Option<&Assignments>,

@@ -12,6 +12,7 @@
 mod preconditions;
 mod support;
 
+mod console;
 mod fuzzed;
 mod interleavings;
 mod lists;
