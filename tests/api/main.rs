@@ -9,6 +9,7 @@
 
 mod support;
 
+mod demo;
 mod interleavings;
 mod retention;
 mod values;
