@@ -9,17 +9,22 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 target := $(or $(CARGO_TARGET_DIR),target)
 
 # What the tests need, by the names of scripts/setup.sh.
-test_needs := rust cc postgres node chromium
+test_needs := rust cc postgres venv node chromium
 
-.PHONY: help run test lint bench fuzz-api docker-check clean setup setup-test
+.PHONY: help run test lint bench openapi fuzz-api docker-check clean setup setup-test
 
 run: setup ## build and start it with a private PostgreSQL and the demo (LISTEN=127.0.0.1:8080, ARGS=...)
 	cargo build --release --bin counterfoil
 	@exec $(target)/release/counterfoil dev $(if $(LISTEN),--listen $(LISTEN)) $(ARGS)
 
 test: setup-test lint ## everything that must hold
-	@# Both run, also where the first fails: a person wants to see all of it.
-	@status=0; cargo test --no-fail-fast $(ARGS) || status=$$?; scripts/test-js.sh || status=$$?; exit $$status
+	@# All run, also where one fails: a person wants to see all of it.
+	@status=0; \
+	cargo test --no-fail-fast $(ARGS) || status=$$?; \
+	scripts/test-sql.sh || status=$$?; \
+	scripts/fuzz-api.sh --cases 5 || status=$$?; \
+	scripts/test-js.sh || status=$$?; \
+	exit $$status
 
 lint: setup ## formatting, lints and the documentation's links
 	cargo fmt --check
@@ -29,7 +34,10 @@ lint: setup ## formatting, lints and the documentation's links
 bench: setup ## speed beside pgbench and a bare handler (ARGS=...)
 	cargo bench $(if $(ARGS),-- $(ARGS))
 
-fuzz-api: setup ## many generated requests against the running API
+openapi: setup ## write openapi.yaml anew
+	COUNTERFOIL_WRITE=openapi.yaml cargo test --quiet --test api openapi_yaml
+
+fuzz-api: setup-test ## many generated requests against the running API
 	scripts/fuzz-api.sh $(ARGS)
 
 docker-check: setup ## build the image and try the compose file

@@ -112,6 +112,15 @@ impl Error {
         self
     }
 
+    /// Adds the current row where the failure shows none yet.
+    #[must_use]
+    pub fn beside(self, row: Option<(Version, String)>) -> Self {
+        match row {
+            Some((version, row)) if self.0.data.is_none() => self.current(Some(version), Some(row)),
+            _ => self,
+        }
+    }
+
     /// Adds a response header; `name` in lower case.
     #[must_use]
     pub fn header(mut self, name: &'static str, value: impl Into<String>) -> Self {

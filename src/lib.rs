@@ -15,6 +15,7 @@
 pub mod catalog;
 pub mod cli;
 pub mod config;
+mod console;
 pub mod db;
 pub mod error;
 pub mod http;

@@ -60,8 +60,11 @@ impl Precondition {
         strict: bool,
     ) -> Result<Self, Error> {
         Ok(Self {
-            if_match: parse("If-Match", if_match, strict)?,
-            if_none_match: parse("If-None-Match", if_none_match, strict)?,
+            if_match: parse("If-Match", if_match, |tag| tag.read(strict))?,
+            // Compared weakly in every case (RFC 9110 §13.1.2).
+            if_none_match: parse("If-None-Match", if_none_match, |tag| {
+                Tag { weak: false, ..tag }.read(strict)
+            })?,
         })
     }
 
@@ -135,13 +138,13 @@ fn versions(condition: Option<&Condition>) -> Option<Vec<i32>> {
 fn parse<'a>(
     header: &'static str,
     lines: impl Iterator<Item = &'a [u8]>,
-    strict: bool,
+    read: impl Fn(Tag<'a>) -> Option<Version>,
 ) -> Result<Option<Condition>, Error> {
     Ok(read_list(header, lines)?.map(|list| {
         if list.any {
             return Condition::Any;
         }
-        Condition::Versions(list.tags.iter().filter_map(|tag| tag.read(strict)).collect())
+        Condition::Versions(list.tags.into_iter().filter_map(read).collect())
     }))
 }
 
@@ -228,7 +231,8 @@ mod tests {
     use super::*;
 
     fn read(lines: &[&[u8]]) -> Result<Option<Condition>, String> {
-        parse("If-Match", lines.iter().copied(), false).map_err(|e| e.message().to_owned())
+        parse("If-Match", lines.iter().copied(), |tag| tag.read(false))
+            .map_err(|e| e.message().to_owned())
     }
 
     fn of(versions: &[i32]) -> Condition {

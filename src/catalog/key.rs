@@ -42,8 +42,14 @@ impl Key {
     /// # Errors
     /// `INVALID_ID` where it cannot be a key of this resource.
     pub fn from_segment(segment: &str, resource: &Resource) -> Result<Self, Error> {
+        let composite = resource.key.len() > 1;
+        // A client that encodes the id as one text sends the commas between the parts as %2C, too.
+        let segment = match percent_decode_str(segment).decode_utf8() {
+            Ok(decoded) if composite && !segment.contains(',') => decoded,
+            _ => segment.into(),
+        };
         let raw: Vec<&str> =
-            if resource.key.len() == 1 { vec![segment] } else { segment.split(',').collect() };
+            if composite { segment.split(',').collect() } else { vec![segment.as_ref()] };
         let parts = raw
             .into_iter()
             .map(|part| percent_decode_str(part).decode_utf8().map(Into::into))
@@ -101,13 +107,19 @@ impl Key {
         segment
     }
 
-    /// Whether a JSON value in a body stands for the same part of the key.
-    pub fn part_equals(&self, part: usize, json: &str, column: &Column) -> bool {
+    /// Whether a JSON value in a body stands for the same part of the key; `None` where the two are
+    /// spelled differently and only PostgreSQL can tell whether they mean the same.
+    pub fn part_equals(&self, part: usize, json: &str, column: &Column) -> Option<bool> {
         let text = match serde_json::from_str::<String>(json) {
             Ok(text) => text,
             Err(_) => json.to_owned(),
         };
-        canonical(text, column).is_ok_and(|text| self.parts.get(part) == Some(&text))
+        let one_spelling = matches!(column.kind, Kind::Uuid | Kind::Integer(_));
+        match canonical(text, column) {
+            Ok(text) if self.parts.get(part) == Some(&text) => Some(true),
+            _ if one_spelling => Some(false),
+            _ => None,
+        }
     }
 }
 

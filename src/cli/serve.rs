@@ -27,12 +27,13 @@ pub(super) async fn serve(
              where the network keeps strangers out, say --no-auth",
         ));
     }
+    let ended = ended()?;
     let config = read_config(config)?;
     let listen = address(args.listen, &config);
     let service = start(database_url, config).await?;
     let listener = bind(listen).await?;
     say(&format!("listening: http://{}", local(&listener)?));
-    server::run(listener, service.router.clone(), ended()?).await;
+    server::run(listener, service.router.clone(), ended).await;
     Ok(())
 }
 

@@ -1,12 +1,16 @@
 //! What every session of ours is set to.
 
 use std::str::FromStr as _;
+use std::time::Duration;
 
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 use sqlx::{ConnectOptions as _, Connection as _};
 
 /// How many prepared statements a connection keeps: one per resource and shape in use.
 const STATEMENTS: usize = 1024;
+
+/// How long a database may take to open a connection.
+const CONNECT_TIME: Duration = Duration::from_secs(5);
 
 /// The oldest PostgreSQL that is served, as `server_version_num` has it.
 pub const OLDEST: i32 = 140_000;
@@ -37,9 +41,10 @@ pub fn options(url: &str) -> sqlx::Result<PgConnectOptions> {
 /// Opens a connection.
 ///
 /// # Errors
-/// Those of the database.
+/// Those of the database, and where it takes too long to answer.
 pub async fn connect(options: &PgConnectOptions) -> sqlx::Result<PgConnection> {
-    PgConnection::connect_with(options).await
+    let connected = tokio::time::timeout(CONNECT_TIME, PgConnection::connect_with(options)).await;
+    connected.unwrap_or_else(|_| Err(sqlx::Error::Io(std::io::ErrorKind::TimedOut.into())))
 }
 
 /// Reads the server's version, as `server_version_num` has it.

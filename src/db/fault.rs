@@ -71,6 +71,14 @@ impl Fault {
         }
     }
 
+    /// Whether a value or a constraint stands against the statement; the connection is well.
+    pub fn is_refusal(&self) -> bool {
+        matches!(
+            self,
+            Self::Taken(_) | Self::Reference(_) | Self::Null(_) | Self::Check(_) | Self::Value
+        )
+    }
+
     /// Whether the connection is no good after it.
     pub fn breaks_connection(&self) -> bool {
         matches!(

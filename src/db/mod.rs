@@ -7,6 +7,8 @@ pub mod fault;
 pub mod migrate;
 
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
@@ -42,8 +44,9 @@ impl Db {
     /// Starts `connections` workers on a database. They connect when their first job comes.
     pub fn start(options: &PgConnectOptions, connections: usize) -> Self {
         let (jobs, queue) = async_channel::bounded(QUEUE);
+        let open = Arc::new(AtomicUsize::new(0));
         for _ in 0..connections.max(1) {
-            tokio::spawn(work(options.clone(), queue.clone()));
+            tokio::spawn(work(options.clone(), queue.clone(), open.clone()));
         }
         Self { jobs }
     }
@@ -84,33 +87,70 @@ impl Db {
     }
 }
 
-async fn work(options: PgConnectOptions, queue: async_channel::Receiver<Job>) {
-    let mut connection: Option<PgConnection> = None;
+/// A connection, counted among the open ones while it is held.
+struct Held {
+    conn: PgConnection,
+    open: Arc<AtomicUsize>,
+}
+
+impl Held {
+    async fn open(options: &PgConnectOptions, open: &Arc<AtomicUsize>) -> sqlx::Result<Self> {
+        let conn = connect::connect(options).await?;
+        open.fetch_add(1, Ordering::Relaxed);
+        Ok(Self { conn, open: open.clone() })
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.open.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// `open` counts the connections of all workers.
+async fn work(
+    options: PgConnectOptions,
+    queue: async_channel::Receiver<Job>,
+    open: Arc<AtomicUsize>,
+) {
+    let mut connection: Option<Held> = None;
     let mut used = Instant::now();
     while let Ok(job) = queue.recv().await {
         // A connection that died while nobody used it must not make a write's outcome unknown.
-        if let Some(conn) = &mut connection
+        if let Some(held) = &mut connection
             && used.elapsed() > IDLE
-            && conn.ping().await.is_err()
+            && held.conn.ping().await.is_err()
         {
             connection = None;
         }
-        let conn = match &mut connection {
-            Some(conn) => conn,
-            None => match connect::connect(&options).await {
+        let held = match &mut connection {
+            Some(held) => held,
+            None => match Held::open(&options, &open).await {
                 Ok(fresh) => connection.insert(fresh),
                 Err(error) => {
                     tracing::warn!(%error, "the database cannot be reached");
                     job(Err(Fault::Unavailable)).await;
+                    if open.load(Ordering::Relaxed) == 0 {
+                        refuse_waiting(&queue).await;
+                    }
                     tokio::time::sleep(RECONNECT_PAUSE).await;
                     continue;
                 }
             },
         };
-        let healthy = AssertUnwindSafe(job(Ok(conn))).catch_unwind().await.unwrap_or(false);
+        let healthy =
+            AssertUnwindSafe(job(Ok(&mut held.conn))).catch_unwind().await.unwrap_or(false);
         if !healthy {
             connection = None;
         }
         used = Instant::now();
+    }
+}
+
+/// Tells all who wait that there is no database: none of the workers has a connection, so waiting
+/// longer would gain them nothing.
+async fn refuse_waiting(queue: &async_channel::Receiver<Job>) {
+    while let Ok(job) = queue.try_recv() {
+        job(Err(Fault::Unavailable)).await;
     }
 }

@@ -29,6 +29,7 @@ static CONFIG: LazyLock<Arc<Config<'static>>> = LazyLock::new(|| {
         .display_request_duration(true)
         .display_operation_id(true)
         .filter(true)
+        .use_base_layout()
         .validator_url("none");
     Arc::new(config)
 });

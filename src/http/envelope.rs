@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::error::Error;
+use crate::record::answer::Answer;
 use crate::version::Tag;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -28,6 +29,23 @@ impl IntoResponse for Error {
         *response.status_mut() =
             StatusCode::from_u16(self.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         response.extensions_mut().insert(self);
+        response
+    }
+}
+
+impl IntoResponse for Answer {
+    fn into_response(self) -> Response {
+        let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::OK);
+        let mut response = if self.body.is_empty() {
+            status.into_response()
+        } else {
+            json_response(status, self.body)
+        };
+        for (name, value) in &self.headers {
+            if let Ok(value) = HeaderValue::from_str(value) {
+                response.headers_mut().insert(HeaderName::from_static(name), value);
+            }
+        }
         response
     }
 }

@@ -4,6 +4,7 @@ mod assets;
 mod cors;
 pub mod docs;
 pub mod envelope;
+mod failure;
 pub mod health;
 pub mod openapi;
 pub mod request;
@@ -69,6 +70,7 @@ pub fn router(app: App, cors_origins: &[String], demo: bool) -> Router {
         .route("/api/v1/{resource}/{id}/increment", post(records::increment))
         .route("/api/v1/{resource}/{id}/history", get(past::history))
         .route("/api/v1/{resource}/{id}/merge", post(past::preview))
+        .merge(crate::console::router())
         .fallback(no_route)
         .method_not_allowed_fallback(no_method)
         .with_state(app)

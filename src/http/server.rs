@@ -13,7 +13,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::GracefulShutdown;
 use tokio::net::TcpListener;
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::{Notify, Semaphore, watch};
 use tower::ServiceExt as _;
 
 /// How long the server waits for its clients.
@@ -36,6 +36,19 @@ const CONNECTIONS: usize = 20_000;
 /// How long to wait after the system could not give a connection (out of file descriptors).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
+/// Tells answers without an end of their own, such as event streams, that the server ends. Every
+/// request carries it as an extension.
+#[derive(Clone, Debug)]
+pub struct Ending(watch::Receiver<bool>);
+
+impl Ending {
+    /// Resolves when the server was told to end.
+    pub async fn begun(&mut self) {
+        // A server that is gone has ended too.
+        let _ = self.0.wait_for(|ends| *ends).await;
+    }
+}
+
 /// Serves until `shutdown` resolves, then lets requests under way finish, within bounds. The caller
 /// owns the listener and the signal.
 pub async fn run(listener: TcpListener, router: Router, shutdown: impl Future<Output = ()>) {
@@ -51,6 +64,8 @@ pub async fn run_patiently(
 ) {
     let builder = builder(patience);
     let graceful = GracefulShutdown::new();
+    let (end, ending) = watch::channel(false);
+    let ending = Ending(ending);
     let places = Arc::new(Semaphore::new(CONNECTIONS));
     let mut shutdown = std::pin::pin!(shutdown);
     loop {
@@ -68,12 +83,13 @@ pub async fn run_patiently(
         };
         // Answers are small and complete; waiting to fill a segment would only delay them.
         let _ = stream.set_nodelay(true);
-        let router = router.clone();
+        let (router, ending) = (router.clone(), ending.clone());
         let first = Arc::new(Notify::new());
         let begun = first.clone();
-        let service = hyper::service::service_fn(move |request: Request<Incoming>| {
+        let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
             begun.notify_one();
             let router = router.clone();
+            request.extensions_mut().insert(ending.clone());
             async move {
                 let answered: Result<_, Infallible> = router.oneshot(request.map(Body::new)).await;
                 answered
@@ -91,6 +107,7 @@ pub async fn run_patiently(
         });
     }
     drop(listener);
+    let _ = end.send(true);
     if tokio::time::timeout(patience.drain, graceful.shutdown()).await.is_err() {
         tracing::warn!("requests were still under way when the time to finish them was over");
     }
@@ -100,7 +117,7 @@ pub async fn run_patiently(
 /// run when the first bytes have told HTTP/1 from HTTP/2, and a client may keep those to itself.
 async fn overdue(first: &Notify, limit: Duration) {
     if tokio::time::timeout(limit, first.notified()).await.is_ok() {
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use serde_json::value::RawValue;
 use uuid::Uuid;
 
 use crate::catalog::key::Key;
@@ -20,6 +21,17 @@ pub struct Assignments {
     /// Columns of `set` that hold JSON and take a merge patch instead of a value (RFC 7396).
     pub merged: Vec<usize>,
     /// The columns of `set`, as the text of a JSON object.
+    pub json: String,
+    /// Parts of the key that the body spells otherwise than the address.
+    pub claimed: Vec<Claim>,
+}
+
+/// A part of the key that a body names too, in a spelling that only PostgreSQL can compare.
+#[derive(Debug, Clone)]
+pub struct Claim {
+    /// Which part of the key.
+    pub part: usize,
+    /// The value as JSON text, under the column's name in an object.
     pub json: String,
 }
 
@@ -73,6 +85,7 @@ struct Reader<'a> {
 impl Reader<'_> {
     fn read(&self, members: Vec<Member>) -> Result<Assignments, Error> {
         let mut values: Vec<Option<String>> = vec![None; self.resource.columns.len()];
+        let mut claimed = Vec::new();
         for (name, value) in members {
             let place = self.resource.columns.iter().position(|c| c.name == name && !c.hidden);
             let Some(place) = place else {
@@ -81,25 +94,36 @@ impl Reader<'_> {
             };
             let column = &self.resource.columns[place];
             let value = column.kind.spelled(value);
-            if self.takes(place, column, value.get())? {
-                check(column, &value)?;
-                values[place] = Some(value.get().to_owned());
+            match self.taken(place, column, value.get()) {
+                Taken::Stored => {
+                    check(column, &value)?;
+                    values[place] = Some(value.get().to_owned());
+                }
+                Taken::Claimed(part) => {
+                    check(column, &value)?;
+                    let name = serde_json::Value::from(name);
+                    claimed.push(Claim { part, json: format!("{{{name}:{}}}", value.get()) });
+                }
+                // The same text in another form of JSON, such as 7 for "7", is not the same value.
+                Taken::Same => check(column, &value)?,
+                Taken::Ignored => {}
+                Taken::Contradiction => return Err(contradiction(column)),
             }
         }
         self.complete(&mut values)?;
-        Ok(self.assign(&values))
+        Ok(Assignments { claimed, ..self.assign(&values) })
     }
 
-    /// Whether the value is to be stored; a client may send back the whole row it read.
-    fn takes(&self, place: usize, column: &Column, value: &str) -> Result<bool, Error> {
+    /// What becomes of a value; a client may send back the whole row it read.
+    fn taken(&self, place: usize, column: &Column, value: &str) -> Taken {
         let part = self.resource.key.iter().position(|&k| k == place);
-        match (part, self.key) {
-            (Some(part), Some(key)) if !key.part_equals(part, value, column) => {
-                let message = format!("{} differs from the id in the address", column.name);
-                Err(Error::field(Code::InvalidValue, &column.name, message))
-            }
-            (Some(_), Some(_)) => Ok(false),
-            _ => Ok(column.writable()),
+        let (Some(part), Some(key)) = (part, self.key) else {
+            return if column.writable() { Taken::Stored } else { Taken::Ignored };
+        };
+        match key.part_equals(part, value, column) {
+            Some(true) => Taken::Same,
+            Some(false) => Taken::Contradiction,
+            None => Taken::Claimed(part),
         }
     }
 
@@ -117,6 +141,20 @@ impl Reader<'_> {
                 let message = format!("{} is required", column.name);
                 return Err(Error::field(Code::MissingField, &column.name, message));
             }
+        }
+        if self.purpose == Purpose::Create { self.addressable(values) } else { Ok(()) }
+    }
+
+    /// Refuses an id that no address can hold: in a path these stand for something else.
+    fn addressable(&self, values: &[Option<String>]) -> Result<(), Error> {
+        let [place] = self.resource.key.as_slice() else { return Ok(()) };
+        let lost = matches!(values[*place].as_deref(), Some(r#""""# | r#"".""# | r#""..""#));
+        if lost {
+            let name = &self.resource.columns[*place].name;
+            let message = format!(
+                "{name} is the id in the address, so it must not be empty, \".\" or \"..\""
+            );
+            return Err(Error::field(Code::InvalidValue, name, message));
         }
         Ok(())
     }
@@ -165,7 +203,24 @@ impl Reader<'_> {
     }
 }
 
-fn check(column: &Column, value: &serde_json::value::RawValue) -> Result<(), Error> {
+/// What becomes of one value of a body.
+enum Taken {
+    Stored,
+    Ignored,
+    /// It is this part of the key.
+    Same,
+    /// It may or may not be this part of the key.
+    Claimed(usize),
+    Contradiction,
+}
+
+/// The answer to a body that names another key than the address.
+pub(super) fn contradiction(column: &Column) -> Error {
+    let message = format!("{} differs from the id in the address", column.name);
+    Error::field(Code::InvalidValue, &column.name, message)
+}
+
+fn check(column: &Column, value: &RawValue) -> Result<(), Error> {
     let invalid = |wanted: &str| {
         let message = format!("{} must be {wanted}", column.name);
         Error::field(Code::InvalidValue, &column.name, message)

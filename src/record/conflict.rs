@@ -15,7 +15,7 @@ pub fn conflict(resource: &Resource, conflict: Conflict) -> Error {
     let version = current.as_ref().map(|row| row.version);
     let message = match current {
         Some(_) => "This record changed since you loaded it",
-        None => "This record does not exist yet, so it cannot be at the version you named",
+        None => "There is no such record yet, so it cannot be at the version you named",
     };
     let error = Error::new(Code::WriteConflict, message)
         .with_status(resource.settings.conflict_status)

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use axum::extract::{Request, State};
-use axum::http::header::{CONTENT_LOCATION, ETAG, LINK, LOCATION};
+use axum::http::header::{ETAG, LINK};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
@@ -11,8 +11,6 @@ use futures_util::FutureExt as _;
 
 use crate::catalog::Resource;
 use crate::catalog::key::Key;
-use crate::catalog::kind::Kind;
-use crate::db::fault::Fault;
 use crate::error::{Code, Error};
 use crate::http::App;
 use crate::http::envelope;
@@ -20,9 +18,10 @@ use crate::http::request::{self, Target};
 use crate::json;
 use crate::merge::Resolve;
 use crate::precondition::{Precondition, Standing};
+use crate::record::answer::Context;
 use crate::record::store::{self, Found};
 use crate::record::{
-    Change, Increment, Merged, Outcome, Row, Verb, Write, body, conflict, history, list as page,
+    Change, Row, Verb, Write, body, conflict, history, increment, list as page,
     patch as json_patch, query,
 };
 use crate::version::{Tag, Version};
@@ -50,7 +49,7 @@ pub async fn read(State(app): State<App>, target: Target) -> Result<Response, Er
             read.await
         }
     };
-    match found.map_err(|fault| failure(&app, &fault))? {
+    match found.map_err(|fault| app.failure(&fault))? {
         Found::Missing => Err(conflict::missing(&target.resource)),
         Found::Gone(gone) => Err(conflict::gone(gone)),
         Found::Row(row) => Ok(answer_read(&precondition, row)),
@@ -97,7 +96,7 @@ fn answer_read(precondition: &Precondition, row: Row) -> Response {
         Standing::Unwanted => StatusCode::NOT_MODIFIED.into_response(),
         Standing::Stale => return conflict::unmet(row).into_response(),
     };
-    tag(response.headers_mut(), row.version);
+    set(response.headers_mut(), ETAG.as_str(), &Tag::write(row.version));
     response
 }
 
@@ -110,7 +109,7 @@ pub async fn list(State(app): State<App>, target: Target) -> Result<Response, Er
     let page = app
         .db
         .run(move |conn| async move { page::read(conn, &resource, &query, count).await }.boxed());
-    let page = page.await.map_err(|fault| failure(&app, &fault))??;
+    let page = page.await.map_err(|fault| app.failure(&fault))??;
     let next = page.next.as_deref().map_or(serde_json::Value::Null, Into::into);
     let body = format!("{{\"data\":{},\"page\":{{\"next\":{next}}}}}", page.rows);
     let mut response = envelope::json_response(StatusCode::OK, body);
@@ -165,7 +164,7 @@ pub async fn replace(
 ) -> Result<Response, Error> {
     let key = target.key()?;
     request::demand_json(&target.headers)?;
-    let precondition = demanded(&target)?;
+    let precondition = target.precondition()?;
     let options = Options::read(&target)?;
     let bytes = request::body(request, app.limits.body).await?;
     let members = json::read_object(&bytes);
@@ -187,12 +186,12 @@ pub async fn patch(
 ) -> Result<Response, Error> {
     let key = target.key()?;
     let media_type = request::media_type(&target.headers);
-    let precondition = demanded(&target)?;
-    let options = Options::read(&target)?;
     if !PATCH_TYPES.split(", ").any(|taken| taken == media_type) && !media_type.is_empty() {
         let refused = request::unsupported(&media_type, PATCH_TYPES);
         return Err(refused.header("accept-patch", PATCH_TYPES));
     }
+    let precondition = target.precondition()?;
+    let options = Options::read(&target)?;
     let bytes = request::body(request, app.limits.body).await?;
     let change = read_patch(&target.resource, &key, &media_type, &bytes);
     let key = Some(key);
@@ -216,7 +215,7 @@ fn read_patch(
 /// `DELETE /{resource}/{id}`
 pub async fn delete(State(app): State<App>, target: Target) -> Result<Response, Error> {
     let key = Some(target.key()?);
-    let precondition = demanded(&target)?;
+    let precondition = target.precondition()?;
     let options = Options::read(&target)?;
     let change = Ok(Change::Delete);
     write(&app, &target, Draft { key, verb: Verb::Delete, change, precondition, options }).await
@@ -230,67 +229,11 @@ pub async fn increment(
 ) -> Result<Response, Error> {
     let key = Some(target.key()?);
     request::demand_json(&target.headers)?;
-    let precondition = demanded(&target)?;
+    let precondition = target.precondition()?;
     let options = Options::read(&target)?;
     let bytes = request::body(request, app.limits.body).await?;
-    let change = read_increment(&target.resource, &bytes).map(Change::Increment);
+    let change = increment::read(&target.resource, &bytes).map(Change::Increment);
     write(&app, &target, Draft { key, verb: Verb::Increment, change, precondition, options }).await
-}
-
-fn read_increment(resource: &Resource, bytes: &Bytes) -> Result<Increment, Error> {
-    let (mut field, mut by) = (None, "1".to_owned());
-    for (name, value) in json::read_object(bytes)? {
-        match name.as_str() {
-            "field" => {
-                let read = serde_json::from_str::<String>(value.get()).map_err(|_| {
-                    Error::field(Code::InvalidValue, "field", "field must be the name of a field")
-                })?;
-                field = Some(read);
-            }
-            "by" => value.get().clone_into(&mut by),
-            name => {
-                let message = format!("An increment has no member \"{name}\"");
-                return Err(Error::field(Code::UnknownField, name, message));
-            }
-        }
-    }
-    let missing = || Error::field(Code::MissingField, "field", "field is required");
-    let field = field.ok_or_else(missing)?;
-    let place =
-        resource.columns.iter().position(|c| c.name == field && !c.hidden).ok_or_else(|| {
-            Error::field(
-                Code::UnknownField,
-                &field,
-                format!("{} has no field \"{field}\"", resource.name),
-            )
-        })?;
-    let column = &resource.columns[place];
-    let invalid = |name: &str, message: String| Error::field(Code::InvalidValue, name, message);
-    let counts = matches!(column.kind, Kind::Integer(_) | Kind::Numeric(_) | Kind::Float);
-    if !counts || !column.writable() || resource.key.contains(&place) {
-        return Err(invalid(&field, format!("{field} is not a number that can be raised")));
-    }
-    let number = serde_json::value::RawValue::from_string(by)
-        .map_err(|_| invalid("by", "by must be a number".to_owned()))?;
-    let number = column.kind.spelled(number);
-    let by = number.get().to_owned();
-    if !by.starts_with(|c: char| c == '-' || c.is_ascii_digit()) {
-        return Err(invalid("by", "by must be a number".to_owned()));
-    }
-    column.kind.check(&number).map_err(|wanted| invalid("by", format!("by must be {wanted}")))?;
-    Ok(Increment { column: place, by })
-}
-
-/// The preconditions of a write to a record, which some resources insist on.
-fn demanded(target: &Target) -> Result<Precondition, Error> {
-    let precondition = target.precondition()?;
-    let guarded = precondition.if_match.is_some() || precondition.demands_absence();
-    if target.resource.settings.require_if_match && !guarded {
-        let message =
-            "This resource takes no write without If-Match: read the record and send its ETag";
-        return Err(Error::new(Code::PreconditionRequired, message));
-    }
-    Ok(precondition)
 }
 
 /// A write as the request has it, before it is handed to the database.
@@ -300,6 +243,20 @@ struct Draft {
     change: Result<Change, Error>,
     precondition: Precondition,
     options: Options,
+}
+
+impl Draft {
+    /// Lets the write fail, where the record is there, for want of an `If-Match` that the resource
+    /// insists on. That comes ahead of what `If-None-Match` says and of what the body says.
+    fn demand_if_match(&mut self, resource: &Resource) {
+        let needed = self.verb != Verb::Create && self.precondition.if_match.is_none();
+        if resource.settings.require_if_match && needed {
+            let message =
+                "This resource takes no write without If-Match: read the record and send its ETag";
+            self.change = Err(Error::new(Code::PreconditionRequired, message));
+            self.precondition = Precondition::default();
+        }
+    }
 }
 
 /// The parameters of a write.
@@ -339,7 +296,8 @@ impl Options {
     }
 }
 
-async fn write(app: &App, target: &Target, draft: Draft) -> Result<Response, Error> {
+async fn write(app: &App, target: &Target, mut draft: Draft) -> Result<Response, Error> {
+    draft.demand_if_match(&target.resource);
     let Draft { key, verb, change, precondition, options } = draft;
     let Options { dry_run, on_conflict } = options;
     let resource = target.resource.clone();
@@ -356,127 +314,14 @@ async fn write(app: &App, target: &Target, draft: Draft) -> Result<Response, Err
     };
     let outcome =
         app.db.run(move |conn| async move { store::write(conn, &write).await }.boxed()).await;
-    let outcome = outcome.map_err(|fault| failure(app, &fault))?;
-    answer(target, key.as_ref(), verb, outcome)
-}
-
-/// From what became of a write to its answer.
-fn answer(
-    target: &Target,
-    key: Option<&Key>,
-    verb: Verb,
-    outcome: Outcome,
-) -> Result<Response, Error> {
-    let resource = &target.resource;
-    match outcome {
-        Outcome::Applied(row) => Ok(written(target, StatusCode::OK, &row, key)),
-        Outcome::Created(row, key) => {
-            let mut response = written(target, StatusCode::CREATED, &row, Some(&key));
-            set(response.headers_mut(), LOCATION.as_str(), &address(resource, &key));
-            Ok(response)
-        }
-        Outcome::AlreadyApplied(row) => {
-            let mut response = written(target, StatusCode::OK, &row, key);
-            set(response.headers_mut(), "counterfoil-result", "already-applied");
-            Ok(response)
-        }
-        Outcome::Deleted => Ok(StatusCode::NO_CONTENT.into_response()),
-        Outcome::Merged(row, merged) => Ok(written_merge(target, &row, &merged, key)),
-        Outcome::Conflict(found) => Err(conflict::conflict(resource, found)),
-        Outcome::Unwanted(row) => Err(conflict::unwanted(row)),
-        Outcome::Gone(gone) => Err(conflict::gone(gone)),
-        Outcome::Missing => {
-            let error = conflict::missing(resource);
-            let creates = verb == Verb::Replace;
-            Err(if creates { error.detail("hint", "If-None-Match: * creates") } else { error })
-        }
-        Outcome::Refused(error) => Err(error),
-    }
-}
-
-/// The answer to a merge: the row, and what it was made of.
-fn written_merge(target: &Target, row: &Row, merged: &Merged, key: Option<&Key>) -> Response {
-    let mut response = written(target, StatusCode::OK, row, key);
-    if !target.prefers("return=minimal") {
-        let made_of = serde_json::json!({
-            "base": merged.base.0,
-            "onto": merged.onto.0,
-            "fields": merged.fields,
-        });
-        let body = format!("{{\"data\":{},\"merged\":{made_of}}}", row.json);
-        *response.body_mut() = body.into();
-    }
-    set(response.headers_mut(), "counterfoil-result", "merged");
-    response
-}
-
-/// The answer to a write that holds: the row, or only its tag where the client prefers so.
-fn written(target: &Target, status: StatusCode, row: &Row, key: Option<&Key>) -> Response {
+    let outcome = outcome.map_err(|fault| app.failure(&fault))?;
+    let (resource, key) = (&*target.resource, key.as_ref());
     let minimal = target.prefers("return=minimal");
-    let mut response = match (minimal, status) {
-        (true, StatusCode::CREATED) => StatusCode::CREATED.into_response(),
-        (true, _) => StatusCode::NO_CONTENT.into_response(),
-        (false, status) => envelope::data(status, &row.json),
-    };
-    let headers = response.headers_mut();
-    tag(headers, row.version);
-    if minimal {
-        set(headers, "preference-applied", "return=minimal");
-    } else if let Some(key) = key {
-        set(headers, CONTENT_LOCATION.as_str(), &address(&target.resource, key));
-    }
-    response
-}
-
-fn address(resource: &Resource, key: &Key) -> String {
-    format!("/api/v1/{}/{}", resource.name, key.segment())
-}
-
-fn tag(headers: &mut HeaderMap, version: Version) {
-    set(headers, ETAG.as_str(), &Tag::write(version));
+    Ok(Context { resource, key, verb, minimal }.answer(outcome)?.into_response())
 }
 
 fn set(headers: &mut HeaderMap, name: &'static str, value: &str) {
     if let Ok(value) = HeaderValue::from_str(value) {
         headers.insert(name, value);
-    }
-}
-
-/// From what the database could not do to the answer.
-pub fn failure(app: &App, fault: &Fault) -> Error {
-    match fault {
-        Fault::Value | Fault::Check(_) => {
-            Error::new(Code::InvalidId, "The id cannot be one of this resource's")
-        }
-        Fault::Forbidden => Error::new(Code::NotAllowed, "The service may not read this resource"),
-        Fault::LockTimeout => {
-            Error::new(Code::LockTimeout, "Somebody else holds the record locked; nothing was done")
-        }
-        Fault::StatementTimeout | Fault::Retry | Fault::Overloaded => {
-            Error::new(Code::Overloaded, "The service could not do it in time; nothing was done")
-        }
-        Fault::StorageFull => Error::new(Code::StorageFull, "The database has no space left"),
-        Fault::Unavailable | Fault::Disconnected => Error::new(
-            Code::DatabaseUnavailable,
-            "The database cannot be reached; nothing was done",
-        ),
-        Fault::OutcomeUnknown => {
-            let message = "The connection to the database was lost while the write was under way. \
-                Read the record to see whether it was applied";
-            Error::new(Code::OutcomeUnknown, message)
-        }
-        Fault::Drifted | Fault::Mismatch => {
-            // The table was changed under us: look again, and let the client come back.
-            app.refresh.notify_one();
-            Error::new(Code::Overloaded, "The table is being changed; try again in a moment")
-        }
-        Fault::Taken(_)
-        | Fault::Reference(_)
-        | Fault::Null(_)
-        | Fault::Panicked
-        | Fault::Unexpected(_)
-        | Fault::Refused(_) => {
-            Error::new(Code::Internal, "The service failed; the request id finds it in the log")
-        }
     }
 }

@@ -56,11 +56,25 @@ pub async fn read(
             let next = last.map(|values| write_cursor(resource, &order, &values));
             Ok(Ok(Page { rows, length, next, total }))
         }
-        Err(Fault::Value | Fault::Mismatch | Fault::Check(_)) => {
-            Ok(Err(blame(conn, resource, query).await?))
+        Err(fault @ (Fault::Value | Fault::Mismatch | Fault::Check(_) | Fault::Drifted)) => {
+            match blame(conn, resource, query).await? {
+                Some(error) => Ok(Err(error)),
+                // Nothing of the query's: the table changed meanwhile.
+                None if fault == Fault::Drifted => Err(fault),
+                None => Ok(Err(unanswerable(query))),
+            }
         }
         Err(fault) => Err(fault),
     }
+}
+
+/// The answer to a query that the database refuses for no part of it that could be named.
+fn unanswerable(query: &Query) -> Error {
+    if query.after.is_some() {
+        let message = "after is not a cursor of this list";
+        return Error::field(Code::InvalidCursor, "after", message);
+    }
+    Error::new(Code::InvalidQuery, "The query cannot be answered as it is written")
 }
 
 /// The order asked for, made total by the key, so that ties neither lose nor repeat a row.
@@ -310,50 +324,67 @@ fn read_cursor(
     if fits { Ok(values) } else { Err(invalid()) }
 }
 
-/// Finds the condition that PostgreSQL could not read, to name it.
+/// Finds the condition or the order that PostgreSQL could not read, to name it.
 async fn blame(
     conn: &mut PgConnection,
     resource: &Resource,
     query: &Query,
-) -> Result<Error, Fault> {
+) -> Result<Option<Error>, Fault> {
     let mut conditions = Vec::new();
     for filter in &query.filters {
         compared(filter, &mut conditions);
     }
     for (place, test) in conditions {
         let mut sql = Sql { resource, binds: Vec::new() };
-        let condition = sql.test(place, test);
-        let column = &resource.columns[place];
-        // OFFSET keeps the planner from seeing that the column is NULL and skipping the value.
-        let text = format!(
-            "SELECT {condition} FROM (SELECT NULL::{} AS {} OFFSET 0) AS t",
-            column.cast_type, column.quoted
-        );
-        let mut probe = sqlx::query(AssertSqlSafe(text)).persistent(false);
-        for bind in &sql.binds {
-            probe = match bind {
-                Bind::Text(text) => probe.bind(text),
-                Bind::Texts(texts) => probe.bind(texts),
-            };
-        }
-        match probe.execute(&mut *conn).await.map_err(Fault::from) {
-            Ok(_) => {}
-            Err(Fault::Value | Fault::Mismatch | Fault::Check(_)) => {
-                let name = &column.name;
-                let message = format!("{name} cannot be compared in this way with this value");
-                return Ok(Error::field(Code::InvalidQuery, name, message));
+        let condition = match test {
+            // NULL would not be compared, and what is wrong with a pattern not be found.
+            Test::Pattern(operator, pattern) => {
+                format!("'' {operator} {}", sql.bind(Bind::Text(pattern.clone())))
             }
-            Err(fault) => return Err(fault),
+            test => sql.test(place, test),
+        };
+        let column = &resource.columns[place];
+        if refused(conn, column, &format!("SELECT {condition}"), "", &sql.binds).await? {
+            let message = format!("{} cannot be compared in this way with this value", column.name);
+            return Ok(Some(Error::field(Code::InvalidQuery, &column.name, message)));
         }
     }
-    if query.after.is_some() {
-        return Ok(Error::field(
-            Code::InvalidCursor,
-            "after",
-            "after is not a cursor of this list",
-        ));
+    for term in &query.order {
+        let column = &resource.columns[term.column];
+        let order = format!(" ORDER BY t.{}", column.quoted);
+        if refused(conn, column, "SELECT 1", &order, &[]).await? {
+            let message = format!("{} cannot be ordered by", column.name);
+            return Ok(Some(Error::field(Code::InvalidQuery, &column.name, message)));
+        }
     }
-    Ok(Error::new(Code::InvalidQuery, "The query cannot be answered as it is written"))
+    Ok(None)
+}
+
+/// Whether the database cannot do this with a column, tried out on a row where it is NULL.
+async fn refused(
+    conn: &mut PgConnection,
+    column: &Column,
+    select: &str,
+    order: &str,
+    binds: &[Bind],
+) -> Result<bool, Fault> {
+    // OFFSET keeps the planner from seeing that the column is NULL and skipping the value.
+    let text = format!(
+        "{select} FROM (SELECT NULL::{} AS {} OFFSET 0) AS t{order}",
+        column.cast_type, column.quoted
+    );
+    let mut probe = sqlx::query(AssertSqlSafe(text)).persistent(false);
+    for bind in binds {
+        probe = match bind {
+            Bind::Text(text) => probe.bind(text),
+            Bind::Texts(texts) => probe.bind(texts),
+        };
+    }
+    match probe.execute(conn).await.map_err(Fault::from) {
+        Ok(_) => Ok(false),
+        Err(Fault::Value | Fault::Mismatch | Fault::Check(_) | Fault::Drifted) => Ok(true),
+        Err(fault) => Err(fault),
+    }
 }
 
 fn compared<'f>(filter: &'f Filter, found: &mut Vec<(usize, &'f Test)>) {

@@ -51,6 +51,29 @@ pub(super) async fn write(
     Ok(Some(Outcome::Conflict(conflict)))
 }
 
+/// Writes a merge that was decided elsewhere, by a person: over exactly the version that the
+/// precondition names, with `base`, which the client had, as its other parent.
+///
+/// # Errors
+/// As [`store::write`].
+pub(super) async fn decided(
+    conn: &mut PgConnection,
+    write: &Write,
+    key: &Key,
+    body: &Assignments,
+    base: Version,
+) -> Result<Option<Outcome>, Fault> {
+    let parents = match write.precondition.newest_named() {
+        Some(onto) => format!("{{{base},{onto}}}"),
+        None => format!("{{{base}}}"),
+    };
+    let text = statement::text(&write.resource, &Shape::Merge(body.set.clone()));
+    let query = store::conditional(&text, write, key).bind(&body.json).bind(parents);
+    let result = execute(conn, write.dry_run, query).await;
+    store::settle(conn, write, Some(body), result, |row| Ok(Outcome::Applied(store::row_of(&row)?)))
+        .await
+}
+
 /// A merge that is to be written.
 struct Plan {
     assignments: Assignments,

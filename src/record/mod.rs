@@ -1,10 +1,12 @@
 //! Records: reading them, and the compare-and-set that every write is. A write either applies, or
 //! misses and is explained by a second statement; a conflict is a value, never an error.
 
+pub mod answer;
 pub mod body;
 pub mod conflict;
 pub mod history;
 pub mod http;
+pub mod increment;
 pub mod list;
 pub mod merging;
 pub mod past;
@@ -15,6 +17,7 @@ pub mod refusal;
 pub mod retention;
 pub mod statement;
 pub mod store;
+mod unique;
 
 use std::sync::Arc;
 
@@ -24,6 +27,7 @@ use crate::error::Error;
 use crate::merge::{FieldVerdict, Resolve};
 use crate::precondition::Precondition;
 use crate::record::body::Assignments;
+use crate::record::increment::Increment;
 use crate::record::reconcile::Sides;
 use crate::version::Version;
 
@@ -73,21 +77,15 @@ pub enum Change {
     Replace(Assignments),
     /// The columns named.
     Patch(Assignments),
+    /// What a person decided about two versions: the columns named, over the version that the
+    /// precondition names, with both versions told to the history.
+    Merge(Assignments, Version),
     /// A JSON Patch (RFC 6902), applied to the record as it stands.
     JsonPatch(json_patch::Patch),
     /// Its end.
     Delete,
     /// Adds to a number in place.
     Increment(Increment),
-}
-
-/// `by` is added to the column at `column`.
-#[derive(Debug)]
-pub struct Increment {
-    /// Where the column stands in the resource's columns.
-    pub column: usize,
-    /// The number as text, every digit kept.
-    pub by: String,
 }
 
 /// A row as it stands: its version, and itself as the JSON text that PostgreSQL made.

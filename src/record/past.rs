@@ -16,7 +16,6 @@ use crate::json;
 use crate::merge::Resolve;
 use crate::precondition::{Condition, Precondition};
 use crate::record::history::{self, Entry};
-use crate::record::http::failure;
 use crate::record::query::{DEFAULT_LIMIT, limit};
 use crate::record::{Change, Conflict, Outcome, Verb, Write, body, conflict, store};
 use crate::version::Version;
@@ -40,7 +39,7 @@ pub async fn history(State(app): State<App>, target: Target) -> Result<Response,
         // One more than asked for tells whether there is a next page.
         async move { history::read(conn, &resource, &key, before, most + 1).await }.boxed()
     });
-    let mut entries = read.await.map_err(|fault| failure(&app, &fault))?;
+    let mut entries = read.await.map_err(|fault| app.failure(&fault))?;
     if entries.is_empty() && before.is_none() {
         return Err(conflict::missing(&target.resource));
     }
@@ -84,7 +83,7 @@ pub async fn preview(
     };
     let compared =
         app.db.run(move |conn| async move { store::compare(conn, &write).await }.boxed());
-    match compared.await.map_err(|fault| failure(&app, &fault))? {
+    match compared.await.map_err(|fault| app.failure(&fault))? {
         Outcome::Conflict(conflict) => Ok(answer(&target.resource, base, &conflict)),
         Outcome::Gone(gone) => Err(conflict::gone(gone)),
         Outcome::Refused(error) => Err(error),

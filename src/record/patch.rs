@@ -10,7 +10,7 @@ use crate::db::fault::Fault;
 use crate::error::{Code, Error};
 use crate::json::{self, Member};
 use crate::precondition::Standing;
-use crate::record::{Conflict, Outcome, Row, Write, body, conflict, store};
+use crate::record::{Conflict, Outcome, Row, Write, body, conflict, merging, store};
 
 /// How often the patch is said anew against a record that moved meanwhile.
 const TRIES: usize = 5;
@@ -46,22 +46,21 @@ pub(super) async fn write(
         let Some(row) = current.row else {
             return store::explain(conn, write, None).await;
         };
-        let patched = patched(&row, operations);
-        match write.precondition.standing(row.version) {
-            Standing::Holds => {}
-            Standing::Stale if patched.as_ref().is_ok_and(Vec::is_empty) => {
-                return Ok(Some(Outcome::AlreadyApplied(row)));
-            }
-            Standing::Stale | Standing::Unwanted => return store::explain(conn, write, None).await,
+        if write.precondition.standing(row.version) != Standing::Holds {
+            return stale(conn, write, key, operations, current.told.base.unwrap_or(row.json))
+                .await;
         }
-        let assignments =
-            patched.and_then(|members| body::patch(&write.resource, key, members, false));
+        let assignments = patched(&row.json, operations)
+            .and_then(|members| body::patch(&write.resource, key, members, false));
         let assignments = match assignments {
             Ok(assignments) => assignments,
             Err(error) if error.code() == Code::WriteConflict => {
                 return Ok(Some(Outcome::Refused(test_failed(write, row, &error))));
             }
-            Err(error) => return Ok(Some(Outcome::Refused(error))),
+            Err(error) => {
+                let shown = Some((row.version, row.json));
+                return Ok(Some(Outcome::Refused(error.beside(shown))));
+            }
         };
         let exactly = Write {
             resource: write.resource.clone(),
@@ -73,22 +72,42 @@ pub(super) async fn write(
             actor: write.actor.clone(),
             dry_run: write.dry_run,
         };
-        match store::update(conn, &exactly, key, &assignments).await? {
-            Some(Outcome::Conflict(_) | Outcome::AlreadyApplied(_)) | None => {}
-            outcome => return Ok(outcome),
+        let outcome = store::update(conn, &exactly, key, &assignments).await?;
+        if let Some(Outcome::Applied(_) | Outcome::Refused(_)) = outcome {
+            return Ok(outcome);
         }
+        // The record moved since it was read, or went: look again.
     }
     Err(Fault::Retry)
 }
 
+/// A patch under a stale tag was said against the record as the client had it: what it makes of that
+/// is what the client wants.
+async fn stale(
+    conn: &mut PgConnection,
+    write: &Write,
+    key: &Key,
+    operations: &json_patch::Patch,
+    base: String,
+) -> Result<Option<Outcome>, Fault> {
+    let wanted = patched(&base, operations)
+        .and_then(|members| body::patch(&write.resource, key, members, false));
+    match (store::explain(conn, write, wanted.as_ref().ok()).await?, wanted) {
+        (Some(Outcome::Conflict(conflict)), Ok(body)) => {
+            merging::write(conn, write, key, &body, conflict).await
+        }
+        (outcome, _) => Ok(outcome),
+    }
+}
+
 /// The members that differ after the patch. A member removed becomes null.
-fn patched(row: &Row, operations: &json_patch::Patch) -> Result<Vec<Member>, Error> {
+fn patched(row: &str, operations: &json_patch::Patch) -> Result<Vec<Member>, Error> {
     // Deeper than any body may be: somebody else stored it.
     let too_deep =
         |_| Error::new(Code::InvalidValue, "The record is nested too deeply for a JSON Patch");
-    let before: Value = serde_json::from_str(&row.json).map_err(too_deep)?;
+    let before: Value = serde_json::from_str(row).map_err(too_deep)?;
     let mut after = before.clone();
-    let mut bounds = Bounds { depth: json::depth(&row.json).max(json::MAX_DEPTH), work: MOST_WORK };
+    let mut bounds = Bounds { depth: json::depth(row).max(json::MAX_DEPTH), work: MOST_WORK };
     for (place, operation) in operations.iter().enumerate() {
         apply(&mut after, operation)
             .and_then(|()| bounds.hold(operation, &after))

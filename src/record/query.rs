@@ -1,6 +1,8 @@
 //! The query string of a list, in PostgREST's well-known spelling, read against the catalogue.
 //! Pure: the SQL made of it is `list`'s.
 
+use std::borrow::Cow;
+
 use crate::catalog::kind::Kind;
 use crate::catalog::{Column, Resource};
 use crate::error::{Code, Error};
@@ -106,7 +108,7 @@ pub fn read(resource: &Resource, parameters: &[(String, String)]) -> Result<Quer
 /// `INVALID_QUERY` with the unknown name.
 pub fn select(resource: &Resource, value: &str) -> Result<Vec<usize>, Error> {
     let mut places = Vec::new();
-    for name in value.split(',').map(str::trim).filter(|n| !n.is_empty()) {
+    for name in split_terms(value).into_iter().filter(|name| !name.is_empty()) {
         if name == "*" {
             places.extend((0..resource.columns.len()).filter(|&i| !resource.columns[i].hidden));
         } else {
@@ -128,7 +130,7 @@ pub fn select(resource: &Resource, value: &str) -> Result<Vec<usize>, Error> {
 
 fn order(resource: &Resource, value: &str) -> Result<Vec<Order>, Error> {
     let mut terms: Vec<Order> = Vec::new();
-    for term in value.split(',').map(str::trim) {
+    for term in split_terms(value) {
         // Names may hold dots, so the words of the order are taken from the end.
         let (mut name, mut descending, mut nulls_first) = (term, None, None);
         while let Some((rest, word)) = name.rsplit_once('.') {
@@ -213,14 +215,14 @@ impl Reader<'_> {
             }
         }
         let (name, value) = self.split_name(part)?;
-        self.condition(name, value)
+        self.condition(name, &unquoted_operand(value))
     }
 
     /// The longest name of a column that the part begins with; names may hold dots.
     fn split_name<'p>(&self, part: &'p str) -> Result<(&'p str, &'p str), Error> {
         part.match_indices('.')
             .map(|(at, _)| (&part[..at], &part[at + 1..]))
-            .rfind(|(name, _)| self.resource.column(name).is_some())
+            .rfind(|(name, _)| place(self.resource, name).is_ok())
             .ok_or_else(|| {
                 let name = part.split('.').next().unwrap_or_default();
                 unknown(self.resource, name)
@@ -228,12 +230,10 @@ impl Reader<'_> {
     }
 }
 
+/// A column by its name, which may stand in double quotes: names may hold commas and dots.
 fn place(resource: &Resource, name: &str) -> Result<usize, Error> {
-    resource
-        .columns
-        .iter()
-        .position(|c| c.name == name && !c.hidden)
-        .ok_or_else(|| unknown(resource, name))
+    let named = |name: &str| resource.columns.iter().position(|c| c.name == name && !c.hidden);
+    named(name).or_else(|| named(&unquoted(name)?)).ok_or_else(|| unknown(resource, name))
 }
 
 fn unknown(resource: &Resource, name: &str) -> Error {
@@ -242,6 +242,29 @@ fn unknown(resource: &Resource, name: &str) -> Error {
 
 fn invalid(field: &str, message: String) -> Error {
     Error::field(Code::InvalidQuery, field, message)
+}
+
+/// What stands between double quotes, where nothing stands outside them.
+fn unquoted(text: &str) -> Option<String> {
+    let mut chars = text.strip_prefix('"')?.chars();
+    let mut inner = String::new();
+    loop {
+        match chars.next()? {
+            '"' => return chars.next().is_none().then_some(inner),
+            '\\' => inner.push(chars.next()?),
+            c => inner.push(c),
+        }
+    }
+}
+
+/// `eq."a,b"` without the quotes that kept its comma from dividing the list around it.
+fn unquoted_operand(value: &str) -> Cow<'_, str> {
+    let start = if value.starts_with("not.") { 4 } else { 0 };
+    let operand = value[start..].find('.').map(|at| start + at + 1);
+    match operand.and_then(|at| Some((at, unquoted(&value[at..])?))) {
+        Some((at, operand)) => Cow::Owned(format!("{}{operand}", &value[..at])),
+        None => Cow::Borrowed(value),
+    }
 }
 
 /// The operators that compare a column with a value of its own type.
@@ -276,15 +299,16 @@ fn test(column: &Column, value: &str) -> Result<Test, Error> {
             sql => Test::Operator(sql, operand.to_owned()),
         });
     }
-    let (word, language) = match operator.split_once('(') {
-        Some((word, rest)) => (word, rest.strip_suffix(')')),
-        None => (operator, None),
+    // Only a search takes a word in parentheses, its language.
+    let (word, language) = match operator.strip_suffix(')').and_then(|o| o.split_once('(')) {
+        Some((word, language)) if word.ends_with("fts") => (word, Some(language)),
+        _ => (operator, None),
     };
     let search =
         |function| Ok(Test::FullText(function, language.map(str::to_owned), operand.to_owned()));
     match word {
-        "like" => Ok(Test::Pattern("LIKE", operand.replace('*', "%"))),
-        "ilike" => Ok(Test::Pattern("ILIKE", operand.replace('*', "%"))),
+        "like" => like(name, "LIKE", operand),
+        "ilike" => like(name, "ILIKE", operand),
         "match" => Ok(Test::Pattern("~", operand.to_owned())),
         "imatch" => Ok(Test::Pattern("~*", operand.to_owned())),
         "fts" => search("to_tsquery"),
@@ -311,18 +335,55 @@ fn test(column: &Column, value: &str) -> Result<Test, Error> {
     }
 }
 
+fn like(name: &str, operator: &'static str, operand: &str) -> Result<Test, Error> {
+    let escapes = operand.bytes().rev().take_while(|byte| *byte == b'\\').count();
+    if !escapes.is_multiple_of(2) {
+        let message = format!("{name}: the pattern ends within an escape");
+        return Err(invalid(name, message));
+    }
+    Ok(Test::Pattern(operator, operand.replace('*', "%")))
+}
+
 /// What the short rules of a type can tell ahead of PostgreSQL.
 fn operand_is_valid(column: &Column, operator: &str, operand: &str) -> Result<(), Error> {
     let name = &column.name;
     let ordered = matches!(operator, "=" | "<>" | "<" | "<=" | ">" | ">=" | "IS DISTINCT FROM");
     match &column.kind {
         Kind::Json { binary: false } => Err(invalid(name, format!("{name} cannot be compared"))),
-        Kind::Integer(_) | Kind::Uuid | Kind::Enum(_) | Kind::Date if ordered => {
+        Kind::Integer(_)
+        | Kind::Uuid
+        | Kind::Enum(_)
+        | Kind::Date
+        | Kind::Timestamp
+        | Kind::TimestampTz
+        | Kind::Time
+            if ordered =>
+        {
             let checked = column.kind.check_text(operand);
             checked.map_err(|wanted| invalid(name, format!("{name} must be {wanted}")))
         }
         _ => Ok(()),
     }
+}
+
+/// The terms of `select` and `order`: split at commas, but not at those of a term in quotes.
+fn split_terms(list: &str) -> Vec<&str> {
+    let (mut terms, mut quoted, mut escaped, mut start) = (Vec::new(), false, false, 0);
+    for (at, c) in list.char_indices() {
+        match c {
+            _ if escaped => escaped = false,
+            '\\' if quoted => escaped = true,
+            '"' if quoted => quoted = false,
+            '"' if list[start..at].trim().is_empty() => quoted = true,
+            ',' if !quoted => {
+                terms.push(list[start..at].trim());
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    terms.push(list[start..].trim());
+    terms
 }
 
 /// Splits at commas that stand outside parentheses and quotes.
@@ -392,6 +453,15 @@ mod tests {
         assert_eq!(in_list("a,b"), None);
         assert_eq!(in_list("(\"a)"), None);
         assert_eq!(in_list("(\"a\"b)"), None);
+    }
+
+    #[test]
+    fn names_and_operands_may_stand_in_quotes() {
+        assert_eq!(split_terms(r#"a, "b,c".desc ,d"e,f"#), ["a", r#""b,c".desc"#, r#"d"e"#, "f"]);
+        assert_eq!(unquoted(r#""a\"b\\,""#).as_deref(), Some(r#"a"b\,"#));
+        assert_eq!(unquoted(r#""a"b""#), None);
+        assert_eq!(unquoted_operand(r#"not.eq."a,b""#), "not.eq.a,b");
+        assert_eq!(unquoted_operand(r#"in.("a,b")"#), r#"in.("a,b")"#);
     }
 
     #[test]

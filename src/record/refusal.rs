@@ -1,14 +1,14 @@
 //! From a constraint that stands against a row to the answer that names the field. Runs only where a
 //! write failed; the extra statements cost the happy path nothing.
 
+use serde_json::Value;
 use sqlx::{AssertSqlSafe, PgConnection};
 
 use crate::catalog::{Resource, quote_identifier};
 use crate::db::fault::{Constraint, Fault};
 use crate::error::{Code, Error};
 use crate::record::body::Assignments;
-use crate::record::{Row, Verb, Write, statement};
-use crate::version::Version;
+use crate::record::{Row, Verb, Write, unique};
 
 /// Says in the contract's words why the database refused a row.
 ///
@@ -36,16 +36,30 @@ pub(super) async fn explain(
         // A text that is to name something, and names nothing: `regclass`.
         Fault::Drifted | Fault::Mismatch => match invalid_field(conn, write, body).await? {
             Some(field) => Ok(unfit(&write.resource, &field)),
+            None if key_is_refused(conn, write).await? => Ok(invalid_key()),
             None => Err(fault),
         },
         other => Err(other),
     }
 }
 
-/// A trigger of the table's owner returned NULL: no row, no error.
+/// A trigger of the table's owner returned NULL, or row security hides the row from writes: no row,
+/// no error.
 pub(super) fn swallowed(resource: &Resource) -> Error {
-    let message = format!("A rule of {} did not let the record in", resource.name);
+    let message = format!("A rule of {} let the write do nothing", resource.name);
     Error::new(Code::CheckFailed, message)
+}
+
+/// Whether something of the table's owner may make a write do nothing: a trigger ahead of it, a
+/// rewrite rule, row security.
+pub(super) async fn may_swallow(
+    conn: &mut PgConnection,
+    resource: &Resource,
+) -> Result<bool, Fault> {
+    let text = "SELECT c.relrowsecurity OR c.relhasrules OR EXISTS (SELECT FROM pg_trigger AS t \
+        WHERE t.tgrelid = c.oid AND NOT t.tgisinternal AND t.tgtype & 3 = 3 \
+        AND t.tgname NOT LIKE 'zz\\_counterfoil\\_%') FROM pg_class AS c WHERE c.oid = $1::regclass";
+    Ok(sqlx::query_scalar(text).bind(&resource.table).fetch_one(conn).await?)
 }
 
 async fn taken(
@@ -58,11 +72,12 @@ async fn taken(
         // The change log knows this version already: an insert overtook a delete. Start over.
         return Err(Fault::Retry);
     }
-    let columns = index_columns(conn, constraint).await?;
-    let winner = match body {
-        Some(body) if !columns.is_empty() => winner(conn, write, body, &columns).await?,
+    let index = unique::find(conn, constraint).await?;
+    let winner = match (body, &index) {
+        (Some(body), Some(index)) => unique::winner(conn, write, body, index).await?,
         _ => None,
     };
+    let columns = index.map_or_else(Vec::new, |index| index.columns);
     Ok(already_exists(&write.resource, &columns, winner, &constraint.name))
 }
 
@@ -76,9 +91,9 @@ pub(super) async fn taken_key(
     if !named {
         return Ok(None);
     }
-    let columns: Vec<_> = write.resource.key_columns().map(|c| c.name.clone()).collect();
-    let winner = winner(conn, write, body, &columns).await?;
-    Ok(winner.map(|winner| already_exists(&write.resource, &columns, Some(winner), "")))
+    let key = unique::Index::of_key(&write.resource);
+    let winner = unique::winner(conn, write, body, &key).await?;
+    Ok(winner.map(|winner| already_exists(&write.resource, &key.columns, Some(winner), "")))
 }
 
 fn already_exists(
@@ -87,20 +102,13 @@ fn already_exists(
     winner: Option<Row>,
     constraint: &str,
 ) -> Error {
-    let visible: Vec<&str> =
-        columns.iter().map(String::as_str).filter(|name| resource.column(name).is_some()).collect();
-    let message = if visible.is_empty() {
+    let told = Told::of(resource, columns, constraint);
+    let message = if told.fields.is_empty() {
         format!("Another record of {} stands against this one", resource.name)
     } else {
-        format!("Another record of {} has this {}", resource.name, visible.join(", "))
+        format!("Another record of {} has this {}", resource.name, told.fields.join(", "))
     };
-    let mut error = Error::new(Code::AlreadyExists, message).detail("kind", "create_create");
-    if let Some(first) = visible.first() {
-        error = error.detail("field", *first).detail("fields", visible.clone());
-    }
-    if !constraint.is_empty() {
-        error = error.detail("constraint", constraint);
-    }
+    let error = told.to(Error::new(Code::AlreadyExists, message)).detail("kind", "create_create");
     match winner {
         Some(row) => error
             .detail("current_version", row.version.0)
@@ -109,63 +117,44 @@ fn already_exists(
     }
 }
 
-/// The columns of the index behind a constraint, in its order; none where it holds expressions.
-async fn index_columns(
-    conn: &mut PgConnection,
-    constraint: &Constraint,
-) -> Result<Vec<String>, Fault> {
-    let columns: Option<Vec<Option<String>>> = sqlx::query_scalar(
-        "SELECT array_agg(a.attname::text ORDER BY k.place) \
-         FROM pg_index AS i JOIN pg_class AS c ON c.oid = i.indexrelid \
-         CROSS JOIN LATERAL unnest(i.indkey::int2[]) WITH ORDINALITY AS k(attnum, place) \
-         LEFT JOIN pg_attribute AS a ON a.attrelid = i.indrelid AND a.attnum = k.attnum AND k.attnum > 0 \
-         WHERE c.relname = $1 AND c.relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = $2) \
-         AND k.place <= i.indnkeyatts",
-    )
-    .bind(&constraint.name)
-    .bind(&constraint.schema)
-    .fetch_one(conn)
-    .await?;
-    Ok(columns.unwrap_or_default().into_iter().collect::<Option<_>>().unwrap_or_default())
+/// Whether the record that had the values first has gone by now, so that trying again may do. As a
+/// rule it has where the answer cannot show it, and where a PUT that was to create did not find it at
+/// its own address.
+pub(super) fn is_over(write: &Write, error: &Error) -> bool {
+    let Some(fields) = error.details().get("fields").and_then(Value::as_array) else {
+        return false;
+    };
+    let own_key = || write.resource.key_columns().map(|c| c.name.as_str());
+    let addressed = write.key.is_some() && write.verb == Verb::Create;
+    error.code() == Code::AlreadyExists
+        && (error.data().is_none()
+            || addressed && fields.iter().filter_map(Value::as_str).eq(own_key()))
 }
 
-/// The record that has the values already.
-async fn winner(
-    conn: &mut PgConnection,
-    write: &Write,
-    body: &Assignments,
-    columns: &[String],
-) -> Result<Option<Row>, Fault> {
-    let resource = &write.resource;
-    let key = write.key.as_ref().filter(|_| write.verb != Verb::Create);
-    let k = key.map_or(0, |key| key.parts.len());
-    // Columns that the body does not set are compared as the addressed record has them.
-    let base = if key.is_some() {
-        let predicate = statement::key_predicate(resource);
-        format!("(SELECT t FROM {} AS t WHERE {predicate})", resource.table)
-    } else {
-        format!("NULL::{}", resource.table)
-    };
-    let same: Vec<_> = columns
-        .iter()
-        .map(|name| quote_identifier(name))
-        .map(|name| format!("t.{name} = b.{name}"))
-        .collect();
-    let text = format!(
-        "SELECT t.{}, {} FROM json_populate_record({base}, ${}::json) AS b \
-         JOIN {} AS t ON {} LIMIT 1",
-        resource.version_column().quoted,
-        statement::row(resource, None),
-        k + 1,
-        resource.table,
-        same.join(" AND "),
-    );
-    let mut query = sqlx::query_as::<_, (i32, String)>(AssertSqlSafe(text));
-    for part in key.map(|key| key.parts.as_slice()).unwrap_or_default() {
-        query = query.bind(part);
+/// What a caller may be told of a rule: the fields that it may know of, and the rule's name unless
+/// it speaks of others too, because names of rules are made of those of columns.
+struct Told<'a> {
+    fields: Vec<&'a str>,
+    rule: Option<&'a str>,
+}
+
+impl<'a> Told<'a> {
+    fn of(resource: &Resource, columns: &'a [String], rule: &'a str) -> Self {
+        let known = |name: &&str| resource.column(name).is_some();
+        let fields: Vec<_> = columns.iter().map(String::as_str).filter(known).collect();
+        let whole = fields.len() == columns.len() && !rule.is_empty();
+        Self { fields, rule: whole.then_some(rule) }
     }
-    let found = query.bind(&body.json).persistent(false).fetch_optional(conn).await?;
-    Ok(found.map(|(version, json)| Row { version: Version(version), json }))
+
+    fn to(&self, mut error: Error) -> Error {
+        if let Some(first) = self.fields.first() {
+            error = error.detail("field", *first).detail("fields", self.fields.clone());
+        }
+        match self.rule {
+            Some(rule) => error.detail("constraint", rule),
+            None => error,
+        }
+    }
 }
 
 async fn reference(
@@ -181,17 +170,23 @@ async fn reference(
             .detail("table", constraint.table.as_str())
             .detail("constraint", constraint.name.as_str()));
     }
-    let fields = constraint_columns(conn, constraint).await?;
-    let message = format!("{} refers to a record that is not there", fields.join(", "));
-    Ok(with_fields(Error::new(Code::ReferenceNotFound, message), &fields)
-        .detail("constraint", constraint.name.as_str()))
+    let columns = constraint_columns(conn, constraint).await?;
+    let told = Told::of(&write.resource, &columns, &constraint.name);
+    let message = match told.fields.as_slice() {
+        [] => "The record refers to another that is not there".to_owned(),
+        fields => format!("{} refers to a record that is not there", fields.join(", ")),
+    };
+    Ok(told.to(Error::new(Code::ReferenceNotFound, message)))
 }
 
 fn null(body: Option<&Assignments>, resource: &Resource, constraint: &Constraint) -> Error {
-    let given = body.is_some_and(|body| {
-        body.set.iter().any(|&place| resource.columns[place].name == constraint.column)
-    });
     let name = &constraint.column;
+    if resource.column(name).is_none() {
+        // Neither given by the client nor to be named to it: the table's own rules made it so.
+        return rule(resource, &[], "");
+    }
+    let given = body
+        .is_some_and(|body| body.set.iter().any(|&place| &resource.columns[place].name == name));
     if given {
         Error::field(Code::InvalidValue, name, format!("{name} must be something other than null"))
     } else {
@@ -205,28 +200,25 @@ async fn check(
     body: Option<&Assignments>,
     constraint: &Constraint,
 ) -> Result<Error, Fault> {
-    let mut fields = constraint_columns(conn, constraint).await?;
-    if fields.is_empty() {
-        fields.extend(invalid_field(conn, write, body).await?);
+    let mut columns = constraint_columns(conn, constraint).await?;
+    if columns.is_empty() {
+        columns.extend(invalid_field(conn, write, body).await?);
     }
-    let message = match (fields.as_slice(), constraint.name.as_str()) {
-        ([], "") => format!("A rule of {} does not allow this record", write.resource.name),
-        ([], name) => format!("The rule {name} does not allow this record"),
-        (fields, "") => format!("A rule does not allow this {}", fields.join(", ")),
-        (fields, name) => format!("The rule {name} does not allow this {}", fields.join(", ")),
-    };
-    let error = with_fields(Error::new(Code::CheckFailed, message), &fields);
-    Ok(match constraint.name.as_str() {
-        "" => error,
-        name => error.detail("constraint", name),
-    })
+    Ok(rule(&write.resource, &columns, &constraint.name))
 }
 
-fn with_fields(error: Error, fields: &[String]) -> Error {
-    match fields {
-        [] => error,
-        [first, ..] => error.detail("field", first.as_str()).detail("fields", fields.to_vec()),
-    }
+/// A rule stands against the record.
+fn rule(resource: &Resource, columns: &[String], name: &str) -> Error {
+    let told = Told::of(resource, columns, name);
+    let message = match (told.fields.as_slice(), told.rule) {
+        ([], None) => format!("A rule of {} does not allow this record", resource.name),
+        ([], Some(rule)) => format!("The rule {rule} does not allow this record"),
+        (fields, None) => format!("A rule does not allow this {}", fields.join(", ")),
+        (fields, Some(rule)) => {
+            format!("The rule {rule} does not allow this {}", fields.join(", "))
+        }
+    };
+    told.to(Error::new(Code::CheckFailed, message))
 }
 
 /// The columns that a table constraint speaks of.
@@ -257,10 +249,8 @@ async fn invalid_value(
     if let Some(field) = invalid_field(conn, write, body).await? {
         return Ok(unfit(&write.resource, &field));
     }
-    if let Some(key) = &write.key
-        && !key_is_valid(conn, &write.resource, &key.parts).await?
-    {
-        return Ok(Error::new(Code::InvalidId, "The id cannot be one of this resource's"));
+    if key_is_refused(conn, write).await? {
+        return Ok(invalid_key());
     }
     if let Ok(crate::record::Change::Increment(increment)) = &write.change {
         let name = &write.resource.columns[increment.column].name;
@@ -290,6 +280,17 @@ async fn invalid_field(
         .await?)
 }
 
+fn invalid_key() -> Error {
+    Error::new(Code::InvalidId, "The id cannot be one of this resource's")
+}
+
+async fn key_is_refused(conn: &mut PgConnection, write: &Write) -> Result<bool, Fault> {
+    match &write.key {
+        Some(key) => Ok(!key_is_valid(conn, &write.resource, &key.parts).await?),
+        None => Ok(false),
+    }
+}
+
 /// Whether the parts of a key are values of their columns' types.
 ///
 /// # Errors
@@ -304,7 +305,9 @@ pub(super) async fn key_is_valid(
         let cast = sqlx::query(AssertSqlSafe(text)).bind(part).persistent(false);
         match cast.execute(&mut *conn).await.map_err(Fault::from) {
             Ok(_) => {}
-            Err(Fault::Value | Fault::Check(_)) => return Ok(false),
+            Err(Fault::Value | Fault::Check(_) | Fault::Drifted | Fault::Mismatch) => {
+                return Ok(false);
+            }
             Err(fault) => return Err(fault),
         }
     }

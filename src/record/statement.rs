@@ -91,7 +91,20 @@ pub fn row(resource: &Resource, select: Option<&[usize]>) -> String {
         Some(places) => places.iter().map(|&i| &resource.columns[i]).collect(),
     };
     let list: Vec<_> = columns.iter().map(|c| format!("t.{}", c.quoted)).collect();
-    format!("row_to_json((SELECT x FROM (SELECT {}) AS x))::text", list.join(", "))
+    object(&list)
+}
+
+/// These columns as the text of a JSON object. Not by way of a row's name, which a column may have.
+fn object(columns: &[String]) -> String {
+    format!("(SELECT row_to_json(x.*)::text FROM (SELECT {}) AS x)", columns.join(", "))
+}
+
+/// Whether a key's part, the parameter `$1`, is what the object `$2` has under the column's name.
+pub fn same_part(column: &Column) -> String {
+    let Column { quoted, sql_type, cast_type, .. } = column;
+    format!(
+        "SELECT r.{quoted} = $1::{cast_type} FROM json_to_record($2::json) AS r({quoted} {sql_type})"
+    )
 }
 
 /// `t`'s key equals the parameters from `$1` on, one per part.
@@ -128,7 +141,7 @@ fn version(resource: &Resource) -> String {
 }
 
 /// The body's columns as a row `r`, read from a parameter.
-fn record(resource: &Resource, set: &[usize], parameter: usize) -> String {
+pub fn record(resource: &Resource, set: &[usize], parameter: usize) -> String {
     let columns: Vec<_> = set
         .iter()
         .map(|&i| &resource.columns[i])
@@ -190,7 +203,7 @@ fn inserted(column: &Column) -> String {
 }
 
 /// The value of the body's row `r`.
-fn value(column: &Column) -> String {
+pub fn value(column: &Column) -> String {
     let Column { quoted, sql_type, .. } = column;
     if column.kind == Kind::Vector {
         return format!("translate(r.{quoted}::text, '[\",]', '   ')::{sql_type}");
@@ -375,7 +388,13 @@ pub fn document(resource: &Resource, doc: &str) -> String {
     if hidden.is_empty() {
         format!("{doc}::text")
     } else {
-        format!("({doc}::jsonb - ARRAY[{}])::text", hidden.join(", "))
+        // Not by way of `jsonb`, which would sort the fields of a `json` column too.
+        format!(
+            "(SELECT '{{' || string_agg(to_json(m.key)::text || ':' || m.value::text, ',' ORDER BY m.place) || '}}' \
+             FROM json_each({doc}) WITH ORDINALITY AS m(key, value, place) \
+             WHERE m.key <> ALL (ARRAY[{}]))",
+            hidden.join(", ")
+        )
     }
 }
 
@@ -390,7 +409,7 @@ fn sets(resource: &Resource, columns: &Columns) -> String {
         .filter(|c| !c.default_volatile)
         .map(|c| format!("{} AS {}", typed_default(c), c.quoted));
     let all: Vec<_> = set.chain(defaulted).collect();
-    format!("row_to_json((SELECT x FROM (SELECT {}) AS x))::text", all.join(", "))
+    object(&all)
 }
 
 /// Whether an update would leave every column as it is. Compared as `jsonb`, by value: 1 is 1.0 and

@@ -1,5 +1,7 @@
 //! Runs a write: one statement where it applies, a second one that explains it where it misses.
 
+use std::time::{Duration, Instant};
+
 use sqlx::postgres::{PgArguments, PgConnection, PgRow};
 use sqlx::query::Query;
 use sqlx::{AssertSqlSafe, Postgres, Row as _};
@@ -7,19 +9,23 @@ use sqlx::{AssertSqlSafe, Postgres, Row as _};
 use crate::catalog::Resource;
 use crate::catalog::key::Key;
 use crate::db::fault::Fault;
-use crate::error::Code;
+use crate::error::{Code, Error};
 use crate::precondition::{Condition, Standing};
 use crate::record::body::Assignments;
 use crate::record::reconcile::{Sides, Told};
 use crate::record::statement::{self, Shape};
 use crate::record::{
-    Authorship, Change, Conflict, Gone, Outcome, Row, Verb, Write, merging, patch, refusal,
+    Authorship, Change, Conflict, Gone, Outcome, Row, Verb, Write, body, merging, patch, refusal,
 };
 use crate::version::Version;
 
-/// How often a write starts over: after a deadlock, or when the row changed between the statement
-/// that missed and the one that was to explain the miss.
-const TRIES: usize = 4;
+/// How often a request is tried: after a deadlock, or when the row came, went or changed between the
+/// statement that missed and the one that was to explain the miss. Where many create and delete one
+/// record, that happens several times in a row.
+const TRIES: usize = 16;
+
+/// How long it is tried anew. Each deadlock takes PostgreSQL a second to see.
+const TRYING: Duration = Duration::from_secs(2);
 
 /// Runs one write to its outcome.
 ///
@@ -27,27 +33,35 @@ const TRIES: usize = 4;
 /// What the database could not do; everything that the request itself is to blame for is an
 /// [`Outcome`].
 pub async fn write(conn: &mut PgConnection, write: &Write) -> Result<Outcome, Fault> {
-    for _ in 0..TRIES {
+    let begun = Instant::now();
+    let mut tried = 0;
+    let mut missed = false;
+    loop {
+        tried += 1;
+        let last = tried == TRIES || begun.elapsed() > TRYING;
         match attempt(conn, write).await {
-            Err(Fault::Retry) | Ok(None) => {}
-            Err(fault) => return Err(fault),
+            Ok(Some(Outcome::Refused(error))) if !last && refusal::is_over(write, &error) => {}
             Ok(Some(outcome)) => return Ok(outcome),
+            // Nothing stands against the write, and still it finds no row to change.
+            Ok(None) if missed && refusal::may_swallow(conn, &write.resource).await? => {
+                return Ok(Outcome::Refused(refusal::swallowed(&write.resource)));
+            }
+            Ok(None) if !last => missed = true,
+            Err(Fault::Retry) if !last => {}
+            Ok(None) => return Err(Fault::Retry),
+            Err(fault) => return Err(fault),
         }
     }
-    Err(Fault::Retry)
 }
 
 /// One attempt; `None` where it must start over on fresh ground.
 async fn attempt(conn: &mut PgConnection, write: &Write) -> Result<Option<Outcome>, Fault> {
     let change = match &write.change {
         Ok(change) => change,
-        Err(error) => {
-            let explained = match &write.key {
-                Some(_) => explain(conn, write, None).await?,
-                None => None,
-            };
-            return Ok(Some(explained.unwrap_or(Outcome::Refused(error.clone()))));
+        Err(_) if write.key.is_none() && write.precondition.if_match.is_some() => {
+            return Ok(Some(nothing_to_match(write)));
         }
+        Err(error) => return refuse(conn, write, error.clone()).await.map(Some),
     };
     match (change, &write.key) {
         (Change::Create(body), key) => create(conn, write, key.as_ref(), body).await,
@@ -56,6 +70,9 @@ async fn attempt(conn: &mut PgConnection, write: &Write) -> Result<Option<Outcom
         (_, Some(_)) if write.precondition.demands_absence() => explain(conn, write, None).await,
         (Change::Replace(body) | Change::Patch(body), Some(key)) => {
             update(conn, write, key, body).await
+        }
+        (Change::Merge(body, base), Some(key)) => {
+            merging::decided(conn, write, key, body, *base).await
         }
         (Change::JsonPatch(operations), Some(key)) => {
             patch::write(conn, write, key, operations).await
@@ -82,6 +99,9 @@ pub(super) async fn update(
     key: &Key,
     body: &Assignments,
 ) -> Result<Option<Outcome>, Fault> {
+    if let Some(error) = contradiction(conn, write, key, body).await? {
+        return refuse(conn, write, error).await.map(Some);
+    }
     let text = statement::text(&write.resource, &Shape::Update(body.into()));
     let mut query = conditional(&text, write, key);
     if !body.set.is_empty() {
@@ -96,6 +116,29 @@ pub(super) async fn update(
     }
 }
 
+/// Whether a body names another key than the address, where that is more than a matter of spelling.
+async fn contradiction(
+    conn: &mut PgConnection,
+    write: &Write,
+    key: &Key,
+    body: &Assignments,
+) -> Result<Option<Error>, Fault> {
+    for claim in &body.claimed {
+        let column = &write.resource.columns[write.resource.key[claim.part]];
+        let text = statement::same_part(column);
+        let query = sqlx::query_scalar::<_, Option<bool>>(AssertSqlSafe(text)).persistent(false);
+        let same = query.bind(&key.parts[claim.part]).bind(&claim.json).fetch_one(&mut *conn).await;
+        match same.map_err(Fault::from) {
+            Ok(Some(true)) => {}
+            Ok(_) | Err(Fault::Value | Fault::Check(_) | Fault::Drifted | Fault::Mismatch) => {
+                return Ok(Some(body::contradiction(column)));
+            }
+            Err(fault) => return Err(fault),
+        }
+    }
+    Ok(None)
+}
+
 /// The INSERT. It decides by itself who of several wins: the key's uniqueness is the predicate.
 async fn create(
     conn: &mut PgConnection,
@@ -106,6 +149,11 @@ async fn create(
     if write.precondition.if_match.is_some() {
         return create_against_if_match(conn, write, key, body).await.map(Some);
     }
+    if let Some(key) = key
+        && let Some(error) = contradiction(conn, write, key, body).await?
+    {
+        return refuse(conn, write, error).await.map(Some);
+    }
     let text = statement::text(&write.resource, &Shape::Insert(body.set.clone()));
     let query = sqlx::query(AssertSqlSafe(text)).bind(&body.json).bind(&write.actor);
     match execute(conn, write.dry_run, query).await {
@@ -114,10 +162,15 @@ async fn create(
             Ok(Some(Outcome::Created(row_of(&row)?, Key { parts })))
         }
         Ok(None) => Ok(Some(Outcome::Refused(refusal::swallowed(&write.resource)))),
-        Err(Fault::Taken(_)) if key.is_some() && exists(conn, write).await? => {
-            explain(conn, write, None).await
-        }
         Err(fault) => {
+            // A PUT that was to create is answered by the record, where there is one, whatever else
+            // stands against it.
+            if key.is_some()
+                && fault.is_refusal()
+                && let Some(outcome) = explain(conn, write, None).await?
+            {
+                return Ok(Some(outcome));
+            }
             let error = refusal::explain(conn, write, Some(body), fault).await?;
             Ok(Some(Outcome::Refused(error)))
         }
@@ -135,25 +188,23 @@ async fn create_against_if_match(
         // Addressed by PUT: judged like every other write to that address.
         return Ok(explain(conn, write, None).await?.unwrap_or(Outcome::Missing));
     }
-    if let Some(error) = refusal::taken_key(conn, write, body).await? {
-        return Ok(Outcome::Refused(error));
-    }
-    let yours = write.precondition.newest_named();
-    Ok(Outcome::Conflict(Conflict {
+    let taken = refusal::taken_key(conn, write, body).await?;
+    Ok(taken.map_or_else(|| nothing_to_match(write), Outcome::Refused))
+}
+
+/// A record still to be created is at no version that a client could name.
+fn nothing_to_match(write: &Write) -> Outcome {
+    Outcome::Conflict(Conflict {
         current: None,
-        yours,
+        yours: write.precondition.newest_named(),
         by: None,
         kind: "create_create",
         sides: None,
-    }))
-}
-
-async fn exists(conn: &mut PgConnection, write: &Write) -> Result<bool, Fault> {
-    Ok(current(conn, write, None).await?.row.is_some())
+    })
 }
 
 /// Starts a conditional statement with its parameters: key, versions wanted and not wanted, actor.
-fn conditional<'q>(
+pub(super) fn conditional<'q>(
     text: &std::sync::Arc<str>,
     write: &'q Write,
     key: &'q Key,
@@ -196,7 +247,7 @@ pub(super) async fn execute(
 }
 
 /// From what a conditional statement gave to what became of the write.
-async fn settle(
+pub(super) async fn settle(
     conn: &mut PgConnection,
     write: &Write,
     body: Option<&Assignments>,
@@ -205,21 +256,13 @@ async fn settle(
 ) -> Result<Option<Outcome>, Fault> {
     match result {
         Ok(Some(row)) => applied(row).map(Some),
-        Ok(None) => match explain(conn, write, body).await {
-            // What cannot even be compared with the row is not what the row holds already.
-            Err(Fault::Value | Fault::Check(_) | Fault::Null(_)) if body.is_some() => {
-                explain(conn, write, None).await
-            }
-            explained => explained,
-        },
+        Ok(None) => explain(conn, write, body).await,
         Err(fault) => {
             let error = refusal::explain(conn, write, body, fault).await?;
             if error.code() == Code::InvalidId {
                 return Ok(Some(Outcome::Refused(error)));
             }
-            // A stale tag with a body that cannot be stored is the conflict.
-            let explained = explain(conn, write, None).await?;
-            Ok(Some(explained.unwrap_or(Outcome::Refused(error))))
+            refuse(conn, write, error).await.map(Some)
         }
     }
 }
@@ -232,19 +275,42 @@ pub(super) async fn explain(
     write: &Write,
     body: Option<&Assignments>,
 ) -> Result<Option<Outcome>, Fault> {
-    let Current { row, nothing_new, newest, told } = current(conn, write, body).await?;
+    let found = match current(conn, write, body).await {
+        // What cannot even be compared with the row is not what the row holds already.
+        Err(fault) if body.is_some() && fault.is_refusal() => current(conn, write, None).await?,
+        found => found?,
+    };
+    Ok(judge(write, found))
+}
+
+/// Refuses a write for what its body says, unless its record or its precondition stands against it
+/// already: a stale tag with a body that cannot be stored is the conflict. The record is shown either
+/// way.
+async fn refuse(conn: &mut PgConnection, write: &Write, error: Error) -> Result<Outcome, Fault> {
+    let found = current(conn, write, None).await?;
+    let row = found.row.clone();
+    let refused = |row| Outcome::Refused(error.beside(row));
+    if write.key.is_none() {
+        return Ok(refused(None));
+    }
+    Ok(judge(write, found).unwrap_or_else(|| refused(row.map(|row| (row.version, row.json)))))
+}
+
+/// What stands against a write, as its record is; `None` where nothing does.
+fn judge(write: &Write, found: Current) -> Option<Outcome> {
+    let Current { row, nothing_new, newest, told } = found;
     let Some(row) = row else {
         // Where a record is to come to be, its absence stands against nothing.
         let creates = write.verb == Verb::Create && write.precondition.if_match.is_none();
         let yours = write.precondition.newest_named();
-        return Ok(if creates { None } else { Some(absent(newest, yours)) });
+        return if creates { None } else { Some(absent(newest, yours)) };
     };
-    Ok(match write.precondition.standing(row.version) {
+    match write.precondition.standing(row.version) {
         Standing::Holds => None,
         Standing::Unwanted => Some(Outcome::Unwanted(row)),
         Standing::Stale if nothing_new => Some(Outcome::AlreadyApplied(row)),
         Standing::Stale => Some(Outcome::Conflict(conflicting(write, row, newest, &told))),
-    })
+    }
 }
 
 /// What became of a write to a row that is not there.
@@ -298,7 +364,7 @@ pub(super) struct Current {
     nothing_new: bool,
     newest: Option<Newest>,
     /// What the conflict would be about, were it one.
-    told: Told,
+    pub(super) told: Told,
 }
 
 struct Newest {
@@ -382,8 +448,15 @@ pub async fn read(
     let text = statement::text(resource, &Shape::Get(select));
     for _ in 0..TRIES {
         let query = bind_key(sqlx::query(AssertSqlSafe(text.clone())), key);
-        if let Some(row) = query.fetch_optional(&mut *conn).await? {
-            return Ok(Found::Row(row_of(&row)?));
+        match query.fetch_optional(&mut *conn).await.map_err(Fault::from) {
+            Ok(Some(row)) => return Ok(Found::Row(row_of(&row)?)),
+            Ok(None) => {}
+            // Either the table changed, or the id names nothing: `regclass`.
+            Err(fault @ (Fault::Drifted | Fault::Mismatch)) => {
+                let valid = refusal::key_is_valid(conn, resource, &key.parts).await?;
+                return Err(if valid { fault } else { Fault::Value });
+            }
+            Err(fault) => return Err(fault),
         }
         match read_current(conn, resource, key, None, None).await? {
             Current { row: Some(_), .. } => {} // Created in between.

@@ -2,15 +2,22 @@
 
 #![expect(
     clippy::unwrap_used,
+    clippy::expect_used,
     clippy::panic,
+    clippy::print_stdout,
     unreachable_pub,
     reason = "a test that cannot go on is to fail, and nobody uses this crate"
 )]
 
+mod preconditions;
 mod support;
 
+mod console;
 mod demo;
+mod fuzzed;
 mod interleavings;
+mod lists;
+mod openapi;
 mod retention;
 mod values;
 mod walkthrough;

@@ -15,20 +15,20 @@ pub(super) fn paths() -> Map<String, Value> {
         (
             "/healthz",
             json!({ "get": get(
-                "health", "Whether the process lives", status("ok"), &[],
+                "health", "Whether the process lives", &status("ok"), &[],
             )}),
         ),
         (
             "/readyz",
             json!({ "get": get(
-                "ready", "Whether it can serve: the database answers", ready(), &[503],
+                "ready", "Whether it can serve: the database answers", &ready(), &[503],
             )}),
         ),
         ("/openapi.json", json!({ "get": description() })),
     ])
 }
 
-fn get(id: &str, summary: &str, schema: Value, failures: &[u16]) -> Value {
+fn get(id: &str, summary: &str, schema: &Value, failures: &[u16]) -> Value {
     let ok = json!({
         "description": summary,
         "headers": shared::header_references(&[]),
@@ -72,7 +72,7 @@ fn description() -> Value {
             "paths": { "type": "object" },
         },
     });
-    let mut operation = get("openapi", "This description", schema, &[]);
+    let mut operation = get("openapi", "This description", &schema, &[400]);
     operation["parameters"] = json!([
         {
             "name": "If-None-Match",

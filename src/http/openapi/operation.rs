@@ -11,7 +11,7 @@ pub(super) struct Operation {
 }
 
 impl Operation {
-    pub(super) fn new(id: String, tag: &str, summary: String) -> Self {
+    pub(super) fn new(id: &str, tag: &str, summary: &str) -> Self {
         let value =
             json!({ "operationId": id, "tags": [tag], "summary": summary, "parameters": [] });
         Self { value, responses: Map::new() }
@@ -62,6 +62,16 @@ impl Operation {
         self
     }
 
+    /// Where the answer of a status leads: operations and what they take from it.
+    pub(super) fn links(mut self, status: u16, links: Map<String, Value>) -> Self {
+        if let Some(response) = self.responses.get_mut(&status.to_string())
+            && !links.is_empty()
+        {
+            response["links"] = Value::Object(links);
+        }
+        self
+    }
+
     /// Failures that look the same for every resource.
     pub(super) fn failures(mut self, statuses: &[u16]) -> Self {
         for &status in statuses {
@@ -81,6 +91,12 @@ impl Operation {
     /// A failure that is this resource's own.
     pub(super) fn failure(mut self, status: u16, name: &str) -> Self {
         self.responses.insert(status.to_string(), component("responses", name));
+        self
+    }
+
+    /// A failure that is this operation's own.
+    pub(super) fn own_failure(mut self, status: u16, response: Value) -> Self {
+        self.responses.insert(status.to_string(), response);
         self
     }
 

@@ -9,7 +9,7 @@ use crate::catalog::kind::Kind;
 use crate::error::Code;
 use crate::http::openapi::operation::Operation;
 use crate::http::openapi::types::{self, Way};
-use crate::http::openapi::{component, failure, filter, members, schema, shared};
+use crate::http::openapi::{component, failure, filter, members, schema};
 
 /// Failures of every request to a resource.
 const ANY: [u16; 7] = [400, 401, 403, 404, 405, 500, 503];
@@ -69,7 +69,7 @@ impl Described<'_> {
 
     /// The failures that show the current row.
     pub(super) fn responses(&self) -> Map<String, Value> {
-        let row = schema::current(self.schema(""));
+        let row = schema::current(&self.schema(""));
         let responses = failure::WITH_ROW.map(|status| {
             let mut codes = failure::codes(status);
             if self.resource.settings.conflict_status == 412 {
@@ -96,14 +96,17 @@ impl Described<'_> {
         component("schemas", &self.named(suffix))
     }
 
-    fn operation(&self, verb: &str, summary: String) -> Operation {
-        Operation::new(format!("{verb}{}", self.name), &self.resource.name, summary)
+    fn operation(&self, verb: &str, summary: &str) -> Operation {
+        Operation::new(&format!("{verb}{}", self.name), &self.resource.name, summary)
     }
 
     /// The id in the path. Its parts are an array in the style `simple`, which is commas between
     /// parts that are each percent-encoded.
     fn id(&self) -> Value {
         let mut parts: Vec<_> = self.resource.key_columns().map(part).collect();
+        if let [only] = parts.as_mut_slice() {
+            types::address(only);
+        }
         let names: Vec<_> = self.resource.key_columns().map(|c| format!("`{}`", c.name)).collect();
         let (about, schema) = if parts.len() == 1 {
             (format!("The id: {}", names.concat()), parts.remove(0))
@@ -131,7 +134,7 @@ impl Described<'_> {
         });
         let about = "Filters are query parameters named after the fields: `?status=eq.draft`. \
             Conditions on one field may be repeated; all must hold.";
-        self.operation("list", format!("A page of {}", self.resource.name))
+        self.operation("list", &format!("A page of {}", self.resource.name))
             .about(about)
             .parameters(filter::parameters(self.resource))
             .common(&["After", "And", "Or", "NotAnd", "NotOr", "PreferCount"])
@@ -142,7 +145,7 @@ impl Described<'_> {
     }
 
     fn count(&self) -> Value {
-        self.operation("count", format!("The headers of a page of {}", self.resource.name))
+        self.operation("count", &format!("The headers of a page of {}", self.resource.name))
             .about("With `Prefer: count=exact`, how many rows there are.")
             .parameters(filter::parameters(self.resource))
             .common(&["After", "And", "Or", "NotAnd", "NotOr", "PreferCount"])
@@ -159,8 +162,9 @@ impl Described<'_> {
 
     fn read(&self) -> Value {
         let not_modified = "The client has this version";
-        let row = data(self.answered());
-        self.operation("read", format!("One record of {}", self.resource.name))
+        let row = data(&self.answered());
+        let unmet = failure::response(412, &failure::codes(412), Some(&self.answered()));
+        self.operation("read", &format!("One record of {}", self.resource.name))
             .parameters([filter::select(self.resource)])
             .common(&["IfNoneMatch", "IfMatch"])
             .common(&REQUEST)
@@ -168,12 +172,12 @@ impl Described<'_> {
             .success(304, not_modified, &["ETag"], None)
             .failures(&ANY)
             .failures(&[410])
-            .failure(412, &self.failure_name(412))
+            .own_failure(412, unmet)
             .finish()
     }
 
     fn look(&self) -> Value {
-        self.operation("look", format!("The headers of one record of {}", self.resource.name))
+        self.operation("look", &format!("The headers of one record of {}", self.resource.name))
             .parameters([filter::select(self.resource)])
             .common(&["IfNoneMatch", "IfMatch"])
             .common(&REQUEST)
@@ -185,8 +189,8 @@ impl Described<'_> {
     }
 
     fn create(&self) -> Value {
-        let row = data(self.schema(""));
-        self.operation("create", format!("A new record of {}", self.resource.name))
+        let row = data(&self.schema(""));
+        self.operation("create", &format!("A new record of {}", self.resource.name))
             .common(&["DryRun", "PreferReturnCreated"])
             .common(&REQUEST)
             .body([("application/json", self.schema("Create"))])
@@ -196,6 +200,7 @@ impl Described<'_> {
                 &["Location", "Content-Location", "ETag", "Preference-Applied"],
                 Some(row),
             )
+            .links(201, self.links())
             .failures(&ANY)
             .failures(&WRITE)
             .failures(&BODY)
@@ -207,26 +212,31 @@ impl Described<'_> {
     fn replace(&self) -> Value {
         let about = "With `If-None-Match: *` it creates the record under this id, over a deletion \
             too; the version then goes on where it was.";
-        let created = data(self.schema(""));
+        let created = data(&self.schema(""));
         let operation =
-            self.operation("replace", format!("Replace a record of {}", self.resource.name));
-        self.write(operation.about(about).body([("application/json", self.schema("Replace"))]))
-            .success(
-                201,
-                "The new record",
-                &["Location", "Content-Location", "ETag", "Preference-Applied"],
-                Some(created),
-            )
-            .failures(&BODY)
-            .finish()
+            self.operation("replace", &format!("Replace a record of {}", self.resource.name));
+        self.write(
+            operation
+                .about(about)
+                .common(&["PreferReturnCreated"])
+                .body([("application/json", self.schema("Replace"))]),
+        )
+        .success(
+            201,
+            "The new record",
+            &["Location", "Content-Location", "ETag", "Preference-Applied"],
+            Some(created),
+        )
+        .failures(&BODY)
+        .finish()
     }
 
     fn patch(&self) -> Value {
         let about = "As `application/merge-patch+json`, objects also merge inside JSON fields.";
-        let operation =
-            self.operation("patch", format!("Change fields of a record of {}", self.resource.name));
+        let operation = self
+            .operation("patch", &format!("Change fields of a record of {}", self.resource.name));
         let fields = self.schema("Patch");
-        self.write(operation.about(about).body([
+        self.change(operation.about(about).body([
             ("application/json", fields.clone()),
             ("application/merge-patch+json", fields),
             ("application/json-patch+json", component("schemas", "JsonPatch")),
@@ -238,28 +248,33 @@ impl Described<'_> {
     fn increment(&self) -> Value {
         let operation = self.operation(
             "increment",
-            format!("Raise a number of a record of {}", self.resource.name),
+            &format!("Raise a number of a record of {}", self.resource.name),
         );
         let about = "One atomic statement, for numbers that many writers raise at once.";
-        self.write(operation.about(about).body([("application/json", self.schema("Increment"))]))
+        self.change(operation.about(about).body([("application/json", self.schema("Increment"))]))
             .failures(&BODY)
             .finish()
     }
 
     fn delete(&self) -> Value {
         let operation =
-            self.operation("delete", format!("Delete a record of {}", self.resource.name));
+            self.operation("delete", &format!("Delete a record of {}", self.resource.name));
         self.guarded(operation.common(&["DryRun", "IfMatch", "IfNoneMatch"]))
             .success(204, "The record is gone", &[], None)
             .finish()
     }
 
+    /// What every change of a row has in common.
+    fn change(&self, operation: Operation) -> Operation {
+        self.write(operation.common(&["PreferReturn"]))
+    }
+
     /// What every write of a row has in common.
     fn write(&self, operation: Operation) -> Operation {
-        let row = data(self.schema(""));
+        let row = data(&self.schema(""));
         let headers = ["ETag", "Content-Location", "Counterfoil-Result"];
         let minimal = ["ETag", "Preference-Applied", "Counterfoil-Result"];
-        self.guarded(operation.common(&["DryRun", "PreferReturn", "IfMatch", "IfNoneMatch"]))
+        self.guarded(operation.common(&["DryRun", "IfMatch", "IfNoneMatch"]))
             .success(200, "The row as it is now", &headers, Some(row))
             .success(204, "It is done; the row was not asked for", &minimal, None)
     }
@@ -275,6 +290,25 @@ impl Described<'_> {
         if self.resource.settings.require_if_match { operation.failures(&[428]) } else { operation }
     }
 
+    /// What can be done with a row in an answer, where one field is the whole id.
+    fn links(&self) -> Map<String, Value> {
+        let [place] = self.resource.key.as_slice() else {
+            return Map::new();
+        };
+        let field = self.resource.columns[*place].name.replace('~', "~0").replace('/', "~1");
+        let mut verbs = vec!["read", "look", "replace", "patch", "delete"];
+        if schema::countable(self.resource).next().is_some() {
+            verbs.push("increment");
+        }
+        let link = |verb: &str| {
+            json!({
+                "operationId": format!("{verb}{}", self.name),
+                "parameters": { "id": format!("$response.body#/data/{field}") },
+            })
+        };
+        members(verbs.into_iter().map(|verb| (verb, link(verb))))
+    }
+
     /// A row in the answer to a read: whole, or what `select` leaves of it.
     fn answered(&self) -> Value {
         json!({ "anyOf": [self.schema(""), schema::selection(self.resource)] })
@@ -284,19 +318,13 @@ impl Described<'_> {
 /// A part of the id.
 fn part(column: &crate::catalog::Column) -> Value {
     match column.kind {
+        // In a path a number is its digits; there is no text beside it.
         Kind::Integer(size) => types::whole(size),
-        Kind::Text(_) => {
-            let mut schema = shared::plain_text();
-            if let Kind::Text(Some(most)) = column.kind {
-                schema["maxLength"] = json!(most);
-            }
-            schema
-        }
         _ => types::column(column, Way::Write),
     }
 }
 
 /// `{"data": …}`
-fn data(schema: Value) -> Value {
+fn data(schema: &Value) -> Value {
     json!({ "type": "object", "required": ["data"], "properties": { "data": schema } })
 }

@@ -44,7 +44,11 @@ pub(super) fn create(resource: &Resource) -> Value {
         let made = resource.key.contains(&place) && column.kind == Kind::Uuid;
         column.required() && !made
     };
-    body(resource, "A new record", required)
+    let mut schema = body(resource, "A new record", required);
+    if let [place] = resource.key.as_slice() {
+        types::address(&mut schema["properties"][&resource.columns[*place].name]);
+    }
+    schema
 }
 
 /// The body of a whole replacement.
@@ -139,6 +143,6 @@ fn raised(column: &Column) -> Value {
 }
 
 /// The current row in a failure, where there is one that the caller may read.
-pub(super) fn current(row: Value) -> Value {
+pub(super) fn current(row: &Value) -> Value {
     or_null(json!({ "anyOf": [row] }))
 }

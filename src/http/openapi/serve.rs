@@ -58,7 +58,7 @@ impl Rendered {
 /// `GET /openapi.json`
 pub async fn openapi(State(app): State<App>, headers: HeaderMap) -> Result<Response, Error> {
     let rendered = app.openapi.of(&app.catalog.load())?;
-    let lines = headers.get_all(IF_NONE_MATCH).iter().map(|line| line.as_bytes());
+    let lines = headers.get_all(IF_NONE_MATCH).iter().map(HeaderValue::as_bytes);
     let known = precondition::if_none_match_names(lines, &rendered.opaque)?;
     let mut response = Response::new(Body::empty());
     if known {

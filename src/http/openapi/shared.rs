@@ -2,82 +2,76 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::http::openapi::types::NUL_FREE;
 use crate::http::openapi::{component, members};
 
 /// The headers and parameters of requests.
 pub(super) fn parameters() -> Map<String, Value> {
-    members([
+    let mut parameters = request_headers();
+    parameters.extend(query());
+    parameters
+}
+
+fn request_headers() -> Map<String, Value> {
+    let preconditions = [
         (
             "IfMatch",
-            header(
-                "If-Match",
-                "The version that the request is based on, as an entity tag: \
+            "If-Match",
+            "The version that the request is based on, as an entity tag: \
             `\"7\"`, several of them, or `*`. Absent, the request goes through as it is. A write \
             that met another version is told so",
-                "\"7\"",
-            ),
+            "\"7\"",
         ),
         (
             "IfNoneMatch",
-            header(
-                "If-None-Match",
-                "Versions that the record must not be at; `*` asks \
-            that there be no record. A read answers 304 for a version that the client has",
-                "\"7\"",
-            ),
+            "If-None-Match",
+            "Versions that the record must not be at; `*` asks that \
+            there be no record. A read answers 304 for a version that the client has",
+            "\"7\"",
         ),
+    ];
+    let preferences = [
         (
             "PreferCount",
-            header(
-                "Prefer",
-                "`count=exact` adds the number of rows, on all pages, as \
+            "Prefer",
+            "`count=exact` adds the number of rows, on all pages, as \
             `Content-Range`",
-                "count=exact",
-            ),
+            "count=exact",
         ),
-        (
-            "PreferReturn",
-            header("Prefer", "`return=minimal` answers without the row", "return=minimal"),
-        ),
+        ("PreferReturn", "Prefer", "`return=minimal` answers without the row", "return=minimal"),
         // No example: a 201 without its row is one that no description of a 201 can hold.
-        (
-            "PreferReturnCreated",
-            json!({
-                "name": "Prefer",
-                "in": "header",
-                "description": "`return=minimal` answers 201 without the row",
-                "schema": { "type": "string" },
-            }),
-        ),
-        ("Actor", header("X-Actor", "Who makes the request, for the history", "mina")),
+        ("PreferReturnCreated", "Prefer", "`return=minimal` answers 201 without the row", ""),
+    ];
+    let requests = [
+        ("Actor", "X-Actor", "Who makes the request, for the history", "mina"),
         (
             "RequestId",
-            header(
-                "X-Request-Id",
-                "An id for the log: visible ASCII, at most 128 \
-            characters; any other is replaced",
-                "checkout-7f3a",
-            ),
+            "X-Request-Id",
+            "An id for the log: visible ASCII, at most 128 characters; \
+            any other is replaced",
+            "checkout-7f3a",
         ),
-        (
-            "DryRun",
-            json!({
-                "name": "dry_run",
-                "in": "query",
-                "description": "Answer what would happen, and write nothing",
-                "schema": { "type": "boolean", "default": false },
-            }),
-        ),
-        (
-            "After",
-            json!({
-                "name": "after",
-                "in": "query",
-                "description": "The cursor of the page before: its `page.next`",
-                "schema": { "type": "string", "pattern": "^[A-Za-z0-9_-]+$" },
-            }),
-        ),
+    ];
+    let all = preconditions.into_iter().chain(preferences).chain(requests);
+    members(all.map(|(component, name, about, example)| (component, header(name, about, example))))
+}
+
+fn query() -> Map<String, Value> {
+    let dry_run = json!({
+        "name": "dry_run",
+        "in": "query",
+        "description": "Answer what would happen, and write nothing",
+        "allowEmptyValue": true,
+        "schema": { "type": "boolean", "default": false },
+    });
+    let after = json!({
+        "name": "after",
+        "in": "query",
+        "description": "The cursor of the page before: its `page.next`",
+        "schema": { "type": "string", "pattern": "^[A-Za-z0-9_-]+$" },
+    });
+    members([
+        ("DryRun", dry_run),
+        ("After", after),
         ("And", tree("and", "Conditions of which every one must hold")),
         ("Or", tree("or", "Conditions of which at least one must hold")),
         ("NotAnd", tree("not.and", "Conditions of which at least one must fail")),
@@ -86,13 +80,16 @@ pub(super) fn parameters() -> Map<String, Value> {
 }
 
 fn header(name: &str, about: &str, example: &str) -> Value {
-    json!({
+    let mut header = json!({
         "name": name,
         "in": "header",
         "description": about,
         "schema": { "type": "string" },
-        "example": example,
-    })
+    });
+    if !example.is_empty() {
+        header["example"] = json!(example);
+    }
+    header
 }
 
 fn tree(name: &str, about: &str) -> Value {
@@ -195,9 +192,4 @@ fn json_patch() -> Value {
             operation(&["move", "copy"], &["from"]),
         ]},
     })
-}
-
-/// A text without NUL, for what is no column.
-pub(super) fn plain_text() -> Value {
-    json!({ "type": "string", "minLength": 1, "pattern": NUL_FREE })
 }

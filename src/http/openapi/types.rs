@@ -14,10 +14,12 @@ pub(super) enum Way {
 }
 
 /// A text that PostgreSQL can store.
-pub(super) const NUL_FREE: &str = r"^[^\x00]*$";
+const NUL_FREE: &str = r"^[^\x00]*$";
+/// The same that a path can hold: not empty, and neither `.` nor `..`.
+const SEGMENT: &str = r"^([^.\x00][^\x00]*|\.[^.\x00][^\x00]*|\.\.[^\x00]+)$";
 pub(super) const UUID: &str =
     "[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}";
-const CLOCK: &str = r"([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\.[0-9]{1,6})?)?";
+const CLOCK: &str = r"(([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\.[0-9]{1,6})?)?|24:00(:00)?)";
 const DECIMAL: &str = r"[-+]?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?";
 const BYTES: &str = r"^\\x([0-9a-fA-F]{2})*$";
 /// Digits within which a bound is written exactly by every reader of JSON.
@@ -162,6 +164,13 @@ fn largest(precision: i32, scale: i32) -> Option<Number> {
         Err(_) => nines + &"0".repeat(usize::try_from(-scale).ok()?),
     };
     text.parse().ok()
+}
+
+/// Narrows a text that is the whole id of a record to what can stand in an address.
+pub(super) fn address(schema: &mut Value) {
+    if schema["pattern"] == NUL_FREE {
+        schema["pattern"] = json!(SEGMENT);
+    }
 }
 
 fn text(most: Option<usize>, way: Way) -> Value {

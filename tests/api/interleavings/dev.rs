@@ -36,10 +36,10 @@ async fn raise(program: &Program, amount: i32) -> Reply {
     Reply::of(json(patch, &format!(r#"{{"amount":{amount}}}"#))).await.expect(200)
 }
 
-/// Starts it again, and once more where a busy machine took too long; the quickest counts.
+/// Starts it again, and once more where a busy machine took too long: the quickest counts.
 async fn start_again(directory: &Path) -> Program {
     let mut took = Vec::new();
-    for _ in 0..3 {
+    for _ in 0..5 {
         let begun = Instant::now();
         let mut program = Program::dev(directory).await;
         took.push(begun.elapsed());
@@ -93,7 +93,8 @@ async fn dev_killed_outright_leaves_no_postgres_and_starts_again_at_once_with_it
     let mut program = start_again(scratch.path()).await;
     assert!(!first.iter().any(|&pid| is_alive(pid)), "one PostgreSQL at a time");
     let read = Reply::of(Door::to(&program.url).request(Method::GET, INVOICE)).await.expect(200);
-    assert_eq!((&read.data()["amount"], &read.data()["version"]), (&4711.into(), &version));
+    assert_eq!(read.data()["amount"].to_string(), "4711.00");
+    assert_eq!(read.data()["version"], version);
 
     // And where nobody starts it again.
     let second = family(&program, scratch.path());

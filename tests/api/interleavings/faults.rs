@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use counterfoil::postgres::{Options, Postgres};
 use reqwest::{Method, RequestBuilder};
@@ -218,6 +218,38 @@ async fn a_postgres_that_is_killed_under_load_and_comes_back_lost_nothing_that_w
     }
     load.progress(50).await;
     judge(&server, &load.stop().await).await;
+    drop(server);
+    postgres.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn while_there_is_no_postgres_a_thousand_clients_are_told_so_without_delay() {
+    let scratch = Scratch::new("away");
+    let options = Options { durable: false, ..Options::new(scratch.path().join("pg")) };
+    let postgres = Postgres::start(&options).await.unwrap();
+    database::migrated(&postgres, "away").await;
+    prepare(&postgres.url("away"), COUNTERS, &["counters"]).await;
+    let server = Server::on(&postgres.url("away"), "").await;
+    server.get("/counters/1").await.expect(200);
+    postgres.stop().await.unwrap();
+
+    let door = Door::to(&server.url);
+    let begun = Instant::now();
+    let mut clients = JoinSet::new();
+    for _ in 0..1000 {
+        clients.spawn(Reply::of(increment(&door, 1)));
+    }
+    for reply in clients.join_all().await {
+        assert_eq!(reply.expect(503).code(), "DATABASE_UNAVAILABLE");
+    }
+    // One by one, each after a pause of its worker, they would take 12 s and more.
+    println!("a thousand refusals: {:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(8), "it took {:?}", begun.elapsed());
+
+    let postgres = Postgres::start(&options).await.unwrap();
+    wait_until("it serves again", async || server.get("/counters/1").await.status == 200).await;
+    let stored = server.value("SELECT concat_ws('/', n, version) FROM counters WHERE id = 1").await;
+    assert_eq!(stored.as_deref(), Some("0/1"));
     drop(server);
     postgres.stop().await.unwrap();
 }

@@ -44,8 +44,8 @@ impl Case<'_> {
             ),
             "delete" => self.request(Method::DELETE, tag),
             _ => {
-                let path = format!("/notes/{}/increment", self.id);
-                let request = self.server.request(Method::POST, &path);
+                let address = format!("/notes/{}/increment", self.id);
+                let request = self.server.request(Method::POST, &address);
                 let request = match tag {
                     Some(tag) => request.header("if-match", tag),
                     None => request,

@@ -80,5 +80,6 @@ async fn sessions(conn: &mut PgConnection, condition: &str) -> i64 {
 
 /// The version in an answer's tag.
 fn tagged(reply: &Reply) -> i32 {
-    reply.header("etag").trim_matches('"').parse().expect(reply.header("etag"))
+    let tag = reply.header("etag").trim_matches('"');
+    tag.parse().unwrap_or_else(|_| panic!("no tag of ours: {} {}", reply.status, reply.text))
 }

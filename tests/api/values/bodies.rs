@@ -195,7 +195,7 @@ async fn a_json_patch_that_cannot_be_applied_changes_nothing() {
         r#"[{"op":"remove","path":"memo"}]"#,
         r#"[{"op":"add","path":"/memo"}]"#,
         r#"[{"op":"replace","path":"","value":[]}]"#,
-        r#"[1]"#,
+        "[1]",
     ] {
         json_patch(&server, body).await.expect_error(422, "INVALID_VALUE");
     }

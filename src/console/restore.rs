@@ -1,0 +1,98 @@
+//! Brings an older version back: a conditional write over the current version, or, where the record
+//! was deleted, a creation that continues its versions.
+
+use axum::extract::{Request, State};
+use axum::response::Response;
+
+use crate::catalog::Column;
+use crate::catalog::key::Key;
+use crate::console::flash::{Flash, What};
+use crate::console::form::Submitted;
+use crate::console::here::{self, Here};
+use crate::console::reply::{self, Failure};
+use crate::console::write::{self, Draft};
+use crate::console::{gone, resolve};
+use crate::error::{Code, Error};
+use crate::http::App;
+use crate::json::{self, Member};
+use crate::record::store::Found;
+use crate::record::{Gone, Outcome, Row, conflict};
+use crate::version::Version;
+
+/// `POST /console/{resource}/{id}/restore`
+///
+/// The form names the version to bring back and the version that the page showed as the current
+/// one; `deleted` says that the latter was a deletion.
+pub(super) async fn restore(
+    State(app): State<App>,
+    here: Here,
+    request: Request,
+) -> Result<Response, Failure> {
+    let key = here.key()?;
+    let form = here::form(&app, request).await?;
+    let address = format!("{}/restore", here::address(&here.resource, &key));
+    let restored = if form.get("deleted").is_some() {
+        revive(&app, &here, &key, &form).await
+    } else {
+        go_back(&app, &here, &key, &form).await
+    };
+    Ok(restored.unwrap_or_else(|error| reply::kept(&here, &address, &form, &error)))
+}
+
+/// Writes an older version over the one that the page showed as the current one.
+async fn go_back(app: &App, here: &Here, key: &Key, form: &Submitted) -> Result<Response, Error> {
+    let current = form.version("current")?;
+    let members = at(app, here, key, form.version("version")?).await?;
+    let draft = Draft::patch(here, key, current, members.clone());
+    match draft.write(app, here).await? {
+        Outcome::Applied(row) => Ok(done(here, key, What::Restored, row.version)),
+        Outcome::AlreadyApplied(row) => Ok(done(here, key, What::Already, row.version)),
+        Outcome::Conflict(_) => resolve::meet(app, here, key, current, members).await,
+        Outcome::Gone(gone) => Ok(gone::answer(here, key, gone, members, None)),
+        Outcome::Refused(error) => Err(error),
+        _ => Err(conflict::missing(&here.resource)),
+    }
+}
+
+/// The writable values of a version.
+async fn at(app: &App, here: &Here, key: &Key, version: Version) -> Result<Vec<Member>, Error> {
+    let found = write::read_version(app, here, key, version).await?;
+    let (Found::Row(Row { json, .. }) | Found::Gone(Gone { last: Some(json), .. })) = found else {
+        let message = format!("Version {version} is no longer kept");
+        return Err(Error::new(Code::NotFound, message));
+    };
+    let mut members = json::read_object(json.as_bytes())?;
+    // A column may have been dropped since, or be kept from bodies now.
+    members.retain(|(name, _)| here.resource.column(name).is_some_and(Column::writable));
+    Ok(members)
+}
+
+/// Creates the record again, with the visitor's changes where the form has some.
+async fn revive(app: &App, here: &Here, key: &Key, form: &Submitted) -> Result<Response, Error> {
+    let version = form.version("version")?;
+    let mut members = at(app, here, key, version).await?;
+    let changes = resolve::yours(here, form);
+    members.retain(|(name, _)| changes.iter().all(|(changed, _)| changed != name));
+    members.extend(changes.iter().cloned());
+    let restored = Draft::create(here, Some(key), members).write(app, here).await?;
+    match restored {
+        Outcome::Created(row, _) => Ok(done(here, key, What::Restored, row.version)),
+        // Somebody was faster: the visitor's changes meet the row that is there.
+        Outcome::Unwanted(row) if changes.is_empty() => {
+            Ok(done(here, key, What::Already, row.version))
+        }
+        Outcome::Unwanted(_) => resolve::meet(app, here, key, version, changes).await,
+        Outcome::Gone(gone) => Ok(gone::answer(here, key, gone, changes, None)),
+        Outcome::Refused(error) => match write::read(app, here, key).await? {
+            Found::Gone(gone) => Ok(gone::answer(here, key, gone, changes, Some(&error))),
+            _ => Err(error),
+        },
+        _ => Err(conflict::missing(&here.resource)),
+    }
+}
+
+fn done(here: &Here, key: &Key, what: What, version: Version) -> Response {
+    let address = here::address(&here.resource, key);
+    let flash = Flash::new(what, version, address.as_str());
+    reply::see_other(&address, Some(&flash))
+}

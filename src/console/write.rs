@@ -1,0 +1,159 @@
+//! Reads and writes as the API makes them, by the same functions, for the console's pages.
+
+use futures_util::FutureExt as _;
+
+use crate::catalog::key::Key;
+use crate::console::here::Here;
+use crate::error::Error;
+use crate::http::App;
+use crate::json::Member;
+use crate::precondition::{Condition, Precondition};
+use crate::record::history::{self, Entry};
+use crate::record::store::{self, Found};
+use crate::record::{Change, Outcome, Verb, Write, body};
+use crate::version::Version;
+
+/// A write to one record, on behalf of a form.
+pub(super) struct Draft {
+    /// The record; `None` where it is to be created under an id still to be given.
+    pub(super) key: Option<Key>,
+    /// Which kind of write it is.
+    pub(super) verb: Verb,
+    /// What is to be done.
+    pub(super) change: Result<Change, Error>,
+    /// What the record must be like.
+    pub(super) precondition: Precondition,
+}
+
+impl Draft {
+    /// These members set, if the record is still at `base`.
+    pub(super) fn patch(here: &Here, key: &Key, base: Version, members: Vec<Member>) -> Self {
+        let change = body::patch(&here.resource, key, members, false);
+        Self::on(key, base, Verb::Patch, change.map(Change::Patch))
+    }
+
+    /// What was decided about `base` and `onto`, if the record is still at `onto`.
+    pub(super) fn merge(
+        here: &Here,
+        key: &Key,
+        (base, onto): (Version, Version),
+        members: Vec<Member>,
+    ) -> Self {
+        let change = body::patch(&here.resource, key, members, false);
+        let change = change.map(|assignments| Change::Merge(assignments, base));
+        Self::on(key, onto, Verb::Patch, change)
+    }
+
+    /// The record removed, if it is still at `base`.
+    pub(super) fn delete(key: &Key, base: Version) -> Self {
+        Self::on(key, base, Verb::Delete, Ok(Change::Delete))
+    }
+
+    /// A record where there is none: new, or deleted.
+    pub(super) fn create(here: &Here, key: Option<&Key>, members: Vec<Member>) -> Self {
+        let change = body::create(&here.resource, key, members);
+        Self {
+            key: key.cloned(),
+            verb: Verb::Create,
+            change: change.map(Change::Create),
+            precondition: Precondition {
+                if_match: None,
+                if_none_match: key.map(|_| Condition::Any),
+            },
+        }
+    }
+
+    fn on(key: &Key, version: Version, verb: Verb, change: Result<Change, Error>) -> Self {
+        Self {
+            key: Some(key.clone()),
+            verb,
+            change,
+            precondition: Precondition {
+                if_match: Some(Condition::Versions(vec![version])),
+                if_none_match: None,
+            },
+        }
+    }
+
+    fn into_write(self, here: &Here) -> Write {
+        Write {
+            resource: here.resource.clone(),
+            key: self.key,
+            verb: self.verb,
+            change: self.change,
+            precondition: self.precondition,
+            on_conflict: None,
+            actor: here.visitor.actor.clone(),
+            dry_run: false,
+        }
+    }
+
+    /// Writes.
+    ///
+    /// # Errors
+    /// What the database could not do.
+    pub(super) async fn write(self, app: &App, here: &Here) -> Result<Outcome, Error> {
+        let write = self.into_write(here);
+        let written =
+            app.db.run(move |conn| async move { store::write(conn, &write).await }.boxed());
+        written.await.map_err(|fault| app.failure(&fault))
+    }
+
+    /// Compares with the record as it stands, and writes nothing.
+    ///
+    /// # Errors
+    /// What the database could not do.
+    pub(super) async fn compare(self, app: &App, here: &Here) -> Result<Outcome, Error> {
+        let write = self.into_write(here);
+        let compared =
+            app.db.run(move |conn| async move { store::compare(conn, &write).await }.boxed());
+        compared.await.map_err(|fault| app.failure(&fault))
+    }
+}
+
+/// Reads a record as it stands.
+///
+/// # Errors
+/// What the database could not do.
+pub(super) async fn read(app: &App, here: &Here, key: &Key) -> Result<Found, Error> {
+    let (resource, key) = (here.resource.clone(), key.clone());
+    let read = app
+        .db
+        .run(move |conn| async move { store::read(conn, &resource, &key, None).await }.boxed());
+    read.await.map_err(|fault| app.failure(&fault))
+}
+
+/// Reads a record as it stood at a version.
+///
+/// # Errors
+/// What the database could not do.
+pub(super) async fn read_version(
+    app: &App,
+    here: &Here,
+    key: &Key,
+    version: Version,
+) -> Result<Found, Error> {
+    let (resource, key) = (here.resource.clone(), key.clone());
+    let read = app.db.run(move |conn| {
+        async move { history::read_version(conn, &resource, &key, version).await }.boxed()
+    });
+    read.await.map_err(|fault| app.failure(&fault))
+}
+
+/// Reads versions of a record, newest first.
+///
+/// # Errors
+/// What the database could not do.
+pub(super) async fn versions(
+    app: &App,
+    here: &Here,
+    key: &Key,
+    before: Option<Version>,
+    most: usize,
+) -> Result<Vec<Entry>, Error> {
+    let (resource, key) = (here.resource.clone(), key.clone());
+    let read = app.db.run(move |conn| {
+        async move { history::read(conn, &resource, &key, before, most).await }.boxed()
+    });
+    read.await.map_err(|fault| app.failure(&fault))
+}

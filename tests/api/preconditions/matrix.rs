@@ -1,0 +1,65 @@
+//! The matrix: {POST, PUT, PATCH as JSON, merge patch and JSON Patch, DELETE, increment} × every
+//! header × {live, deleted, never seen}, under each setting and in each manner of asking.
+
+use super::cell::{Bench, Cell, Manner};
+use super::headers::{Header, meanings, pairs};
+use super::rules::{DEFAULTS, Settings, State, Verb};
+
+async fn try_every_cell(pairs: Vec<(Header, Header)>, settings: Settings, manner: Manner) {
+    let cells = pairs.len() * Verb::ALL.len() * State::ALL.len();
+    let mut bench = Bench::new(settings, cells).await;
+    let mut differences = Vec::new();
+    for (if_match, if_none_match) in pairs {
+        for verb in Verb::ALL {
+            for state in State::ALL {
+                let cell = Cell { verb, state, if_match, if_none_match, manner };
+                differences.extend(bench.run(&cell).await);
+            }
+        }
+    }
+    assert!(
+        differences.is_empty(),
+        "{} differences:\n{}",
+        differences.len(),
+        differences.join("\n")
+    );
+    bench.finish().await;
+}
+
+#[tokio::test]
+async fn every_write_honours_its_preconditions() {
+    try_every_cell(pairs(), DEFAULTS, Manner::Plain).await;
+}
+
+#[tokio::test]
+async fn a_dry_run_answers_what_would_happen_and_writes_nothing() {
+    try_every_cell(meanings(false), DEFAULTS, Manner::DryRun).await;
+}
+
+#[tokio::test]
+async fn a_client_that_prefers_little_gets_the_tag_alone() {
+    try_every_cell(meanings(false), DEFAULTS, Manner::Minimal).await;
+}
+
+#[tokio::test]
+async fn a_problem_document_states_the_same_facts() {
+    try_every_cell(meanings(false), DEFAULTS, Manner::Problem).await;
+}
+
+#[tokio::test]
+async fn strict_etags_compare_as_rfc_9110_has_it() {
+    let settings = Settings { strict_etags: true, ..DEFAULTS };
+    try_every_cell(pairs(), settings, Manner::Plain).await;
+}
+
+#[tokio::test]
+async fn a_resource_may_insist_on_if_match() {
+    let settings = Settings { require_if_match: true, ..DEFAULTS };
+    try_every_cell(meanings(false), settings, Manner::Plain).await;
+}
+
+#[tokio::test]
+async fn a_resource_may_answer_conflicts_with_412() {
+    let settings = Settings { conflict_status: 412, ..DEFAULTS };
+    try_every_cell(meanings(false), settings, Manner::Plain).await;
+}
