@@ -13,6 +13,7 @@ mod preconditions;
 mod support;
 
 mod console;
+mod demo;
 mod fuzzed;
 mod interleavings;
 mod lists;
