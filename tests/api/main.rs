@@ -12,6 +12,7 @@
 mod preconditions;
 mod support;
 
+mod errors;
 mod interleavings;
 mod lists;
 mod openapi;
