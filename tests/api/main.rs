@@ -14,6 +14,7 @@ mod support;
 
 mod console;
 mod demo;
+mod errors;
 mod fuzzed;
 mod interleavings;
 mod lists;
