@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use crate::error::Code;
 use crate::http::openapi::types::or_null;
-use crate::http::openapi::{component, members, shared};
+use crate::http::openapi::{component, members, past, shared};
 
 /// Statuses whose answer shows the current row, and so belongs to a resource.
 pub(super) const WITH_ROW: [u16; 2] = [409, 412];
@@ -72,6 +72,7 @@ fn headers(status: u16) -> Value {
     let further: &[&str] = match status {
         405 => &["Allow"],
         409 | 412 => &["ETag", "Cache-Control"],
+        422 | 428 => &["ETag"],
         410 => &["Cache-Control"],
         415 => &["Accept-Patch"],
         503 => &["Retry-After"],
@@ -139,6 +140,14 @@ fn data() -> Value {
     })
 }
 
+/// The names of the fields of a rule, or the fields of a conflict.
+fn fields() -> Value {
+    json!({ "anyOf": [
+        { "type": "array", "items": { "type": "string" } },
+        past::verdicts(),
+    ]})
+}
+
 fn details() -> Value {
     let version = |about: &str| or_null(json!({ "type": "integer", "description": about }));
     let text = |about: &str| json!({ "type": "string", "description": about });
@@ -147,7 +156,9 @@ fn details() -> Value {
         "description": "Facts for a program; which ones depends on the code",
         "properties": {
             "field": text("The field or parameter that is to blame"),
-            "fields": { "type": "array", "items": { "type": "string" } },
+            "fields": fields(),
+            "base_available": { "type": "boolean", "description": "Whether the row that the client had is known" },
+            "mergeable": { "type": "boolean", "description": "Whether no field truly clashes" },
             "constraint": text("The database's name of the rule"),
             "your_version": version("The newest version that the request named"),
             "current_version": version("The version that the record is at"),

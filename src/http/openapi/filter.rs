@@ -45,7 +45,7 @@ fn order(resource: &Resource) -> Value {
     })
 }
 
-fn limit() -> Value {
+pub(super) fn limit() -> Value {
     json!({
         "name": "limit",
         "in": "query",

@@ -6,6 +6,7 @@ mod filter;
 mod fixed;
 mod names;
 mod operation;
+mod past;
 mod resource;
 mod schema;
 pub mod serve;
@@ -40,6 +41,7 @@ pub fn document(catalog: &Catalog) -> Value {
         tags.push(described.tag());
     }
     schemas.extend(shared::schemas());
+    schemas.extend(past::schemas());
     schemas.extend(filter::schemas());
     let mut document = json!({
         "openapi": "3.1.0",

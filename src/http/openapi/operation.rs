@@ -105,3 +105,8 @@ impl Operation {
         self.value
     }
 }
+
+/// `{"data": …}`
+pub(super) fn data(schema: &Value) -> Value {
+    json!({ "type": "object", "required": ["data"], "properties": { "data": schema } })
+}

@@ -7,18 +7,18 @@ use serde_json::{Map, Value, json};
 use crate::catalog::Resource;
 use crate::catalog::kind::Kind;
 use crate::error::Code;
-use crate::http::openapi::operation::Operation;
+use crate::http::openapi::operation::{Operation, data};
 use crate::http::openapi::types::{self, Way};
-use crate::http::openapi::{component, failure, filter, members, schema};
+use crate::http::openapi::{component, failure, filter, members, past, schema};
 
 /// Failures of every request to a resource.
-const ANY: [u16; 7] = [400, 401, 403, 404, 405, 500, 503];
+pub(super) const ANY: [u16; 7] = [400, 401, 403, 404, 405, 500, 503];
 /// Failures of every write.
 const WRITE: [u16; 3] = [410, 422, 507];
 /// Failures of every write with a body.
-const BODY: [u16; 2] = [413, 415];
+pub(super) const BODY: [u16; 2] = [413, 415];
 /// What every request may say about itself.
-const REQUEST: [&str; 2] = ["Actor", "RequestId"];
+pub(super) const REQUEST: [&str; 2] = ["Actor", "RequestId"];
 
 /// A resource with its name in the document.
 pub(super) struct Described<'a> {
@@ -50,6 +50,11 @@ impl Described<'_> {
                 }),
             ),
         ]);
+        let beside = [("history", "get", self.history()), ("merge", "post", self.preview())];
+        for (name, method, operation) in beside {
+            let item = json!({ "parameters": [self.id()], method: operation });
+            paths.insert(format!("{record}/{name}"), item);
+        }
         if schema::countable(self.resource).next().is_some() {
             let increment = json!({ "parameters": [self.id()], "post": self.increment() });
             paths.insert(format!("{record}/increment"), increment);
@@ -92,11 +97,11 @@ impl Described<'_> {
         self.named(if status == 409 { "Conflict" } else { "PreconditionFailed" })
     }
 
-    fn schema(&self, suffix: &str) -> Value {
+    pub(super) fn schema(&self, suffix: &str) -> Value {
         component("schemas", &self.named(suffix))
     }
 
-    fn operation(&self, verb: &str, summary: &str) -> Operation {
+    pub(super) fn operation(&self, verb: &str, summary: &str) -> Operation {
         Operation::new(&format!("{verb}{}", self.name), &self.resource.name, summary)
     }
 
@@ -165,7 +170,7 @@ impl Described<'_> {
         let row = data(&self.answered());
         let unmet = failure::response(412, &failure::codes(412), Some(&self.answered()));
         self.operation("read", &format!("One record of {}", self.resource.name))
-            .parameters([filter::select(self.resource)])
+            .parameters([filter::select(self.resource), past::version()])
             .common(&["IfNoneMatch", "IfMatch"])
             .common(&REQUEST)
             .success(200, "The record", &["ETag"], Some(row))
@@ -178,7 +183,7 @@ impl Described<'_> {
 
     fn look(&self) -> Value {
         self.operation("look", &format!("The headers of one record of {}", self.resource.name))
-            .parameters([filter::select(self.resource)])
+            .parameters([filter::select(self.resource), past::version()])
             .common(&["IfNoneMatch", "IfMatch"])
             .common(&REQUEST)
             .success(200, "The record's headers", &["ETag"], None)
@@ -218,6 +223,7 @@ impl Described<'_> {
         self.write(
             operation
                 .about(about)
+                .parameters([past::on_conflict()])
                 .common(&["PreferReturnCreated"])
                 .body([("application/json", self.schema("Replace"))]),
         )
@@ -236,7 +242,8 @@ impl Described<'_> {
         let operation = self
             .operation("patch", &format!("Change fields of a record of {}", self.resource.name));
         let fields = self.schema("Patch");
-        self.change(operation.about(about).body([
+        let operation = operation.about(about).parameters([past::on_conflict()]);
+        self.change(operation.body([
             ("application/json", fields.clone()),
             ("application/merge-patch+json", fields),
             ("application/json-patch+json", component("schemas", "JsonPatch")),
@@ -271,7 +278,8 @@ impl Described<'_> {
 
     /// What every write of a row has in common.
     fn write(&self, operation: Operation) -> Operation {
-        let row = data(&self.schema(""));
+        let mut row = data(&self.schema(""));
+        row["properties"]["merged"] = past::merged();
         let headers = ["ETag", "Content-Location", "Counterfoil-Result"];
         let minimal = ["ETag", "Preference-Applied", "Counterfoil-Result"];
         self.guarded(operation.common(&["DryRun", "IfMatch", "IfNoneMatch"]))
@@ -322,9 +330,4 @@ fn part(column: &crate::catalog::Column) -> Value {
         Kind::Integer(size) => types::whole(size),
         _ => types::column(column, Way::Write),
     }
-}
-
-/// `{"data": …}`
-fn data(schema: &Value) -> Value {
-    json!({ "type": "object", "required": ["data"], "properties": { "data": schema } })
 }

@@ -137,8 +137,9 @@ pub(super) fn headers() -> Map<String, Value> {
             "Counterfoil-Result",
             json!({
                 "description": "`already-applied`: the row already holds all that the write sets, so a \
-                    retry after a lost reply is no conflict",
-                "schema": { "type": "string", "enum": ["already-applied"] },
+                    retry after a lost reply is no conflict; `merged`: the write met a newer \
+                    row and was merged with it",
+                "schema": { "type": "string", "enum": ["already-applied", "merged"] },
             }),
         ),
     ])
