@@ -78,6 +78,7 @@ fn sqlx_is_known_to_the_rooms_that_speak_with_the_database() {
                     | "record/patch.rs"
                     | "record/refusal.rs"
                     | "record/retention.rs"
+                    | "record/unique.rs"
             )
     });
 }

@@ -54,8 +54,8 @@ impl Default for Limits {
 /// Every route, in one list; the demo's page only where it is wanted.
 pub fn router(app: App, cors_origins: &[String], demo: bool) -> Router {
     use record::{http as records, past};
-    let routes = if demo { assets::demo() } else { Router::new() };
-    let router = routes
+    let demo = if demo { assets::demo() } else { Router::new() };
+    let router = demo
         .route("/healthz", get(health::alive))
         .route("/readyz", get(health::ready))
         .route("/openapi.json", get(openapi::serve::openapi))

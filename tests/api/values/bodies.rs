@@ -224,7 +224,8 @@ async fn a_json_patch_cannot_grow_a_record_without_bound() {
     let deep = format!("[{}]", operations.join(","));
     json_patch(&server, &deep).await.expect_error(422, "INVALID_VALUE");
 
-    let many = format!("[{}]", [r#"{"op":"copy","from":"/doc","path":"/j"}"#; 20_000].join(","));
+    let many =
+        format!("[{}]", vec![r#"{"op":"copy","from":"/doc","path":"/j"}"#; 20_000].join(","));
     json_patch(&server, &many).await.expect(200);
     server.get("/t/1").await.expect(200);
 }
