@@ -117,6 +117,20 @@ impl Config {
     }
 }
 
+impl Config {
+    /// The resources of which the file hides or protects a column that is not there: it may only have
+    /// another name by now.
+    pub fn exposed<'a>(&'a self, catalog: &Catalog) -> Vec<&'a str> {
+        let exposed = |(name, config): &(&String, &ResourceConfig)| {
+            catalog.resource(name).is_some_and(|resource| {
+                let mut guarded = config.hidden.iter().chain(&config.read_only);
+                guarded.any(|column| resource.columns.iter().all(|c| &c.name != column))
+            })
+        };
+        self.resource.iter().filter(exposed).map(|(name, _)| name.as_str()).collect()
+    }
+}
+
 impl ResourceConfig {
     fn apply(&self, resource: &mut Resource, problems: &mut Vec<String>) {
         let name = resource.name.clone();

@@ -281,6 +281,7 @@ function showConflict(met) {
   const auto = fields.filter(({ verdict }) => verdict !== 'both' && verdict !== 'same');
   fillChoices($('decide'), $('decide-fields'), fields.filter(({ field }) => clashes.includes(field)));
   fillChoices($('combined'), $('combined-fields'), auto);
+  $('combined-title').textContent = deleted ? 'Restored with it' : 'Combined automatically';
   $('one-click').hidden = !mergeable;
   $('conflict-error').textContent = '';
   $('conflict-save').textContent = deleted ? 'Restore with my changes' : deleting ? 'Delete this version' : 'Save merged version';
@@ -304,7 +305,8 @@ function choiceFor({ field, verdict, base, yours, theirs, merged }) {
   const tags = { yours: 'changed by you', theirs: `changed by ${conflict.changedBy ?? 'them'}`, merged: 'both changes combined' };
   node.dataset.field = field;
   node.querySelector('legend').textContent = tags[verdict] ? `${label} – ${tags[verdict]}` : label;
-  node.querySelector('.theirs-head').textContent = conflict.changedBy ? `Theirs (${conflict.changedBy})` : 'Theirs';
+  const by = conflict.changedBy ? `Theirs (${conflict.changedBy})` : 'Theirs';
+  node.querySelector('.theirs-head').textContent = conflict.deleted ? 'When it was deleted' : by;
   node.querySelector('.base').textContent = worded(field, base);
   node.querySelector('.theirs').textContent = worded(field, theirs);
   node.querySelector('.yours').textContent = worded(field, mine);
@@ -314,13 +316,16 @@ function choiceFor({ field, verdict, base, yours, theirs, merged }) {
   const input = editorFor(field, label, verdict === 'merged' ? merged : mine);
   const editor = node.querySelector('.edit');
   editor.append(input);
+  node.addEventListener('input', () => {
+    node.querySelector('.error').textContent = '';
+    node.removeAttribute('aria-invalid');
+    $('conflict-error').textContent = '';
+  });
   for (const radio of node.querySelectorAll('input[type=radio]')) {
     radio.name = `choice-${field}`;
     radio.checked = radio.value === preset;
     radio.addEventListener('change', () => {
       editor.hidden = radio.value !== 'edit';
-      node.querySelector('.error').textContent = '';
-      node.removeAttribute('aria-invalid');
     });
   }
   editor.hidden = preset !== 'edit';
@@ -435,9 +440,10 @@ function accept() {
 
 function ago(moment) {
   const seconds = Math.round((new Date(moment) - Date.now()) / 1000);
+  if (seconds > -5) return 'just now';
   const units = [['day', 86_400], ['hour', 3_600], ['minute', 60]];
   const [unit, size] = units.find(([, length]) => Math.abs(seconds) >= length) ?? ['second', 1];
-  return new Intl.RelativeTimeFormat('en', { numeric: 'auto' }).format(Math.min(0, Math.round(seconds / size)), unit);
+  return new Intl.RelativeTimeFormat('en', { numeric: 'auto' }).format(Math.round(seconds / size), unit);
 }
 
 // --- choosing an invoice ----------------------------------------------------------------------------

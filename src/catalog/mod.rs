@@ -37,6 +37,11 @@ impl Catalog {
         self.resources.get_mut(name).and_then(Arc::get_mut)
     }
 
+    /// Takes a resource out.
+    pub fn withhold(&mut self, name: &str) {
+        self.resources.remove(name);
+    }
+
     /// All resources, by name.
     pub fn resources(&self) -> impl Iterator<Item = &Arc<Resource>> {
         self.resources.values()

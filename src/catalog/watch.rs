@@ -41,6 +41,10 @@ pub async fn run(
                 for problem in config.apply(&mut fresh) {
                     tracing::warn!(problem, "the configuration no longer fits the catalogue");
                 }
+                for name in config.exposed(&fresh) {
+                    tracing::error!(name, "withheld: a column to hide or protect is gone");
+                    fresh.withhold(name);
+                }
                 tracing::info!(resources = fresh.resources().count(), "the catalogue changed");
                 catalog.store(Arc::new(fresh));
             }

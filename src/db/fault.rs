@@ -12,7 +12,8 @@ pub enum Fault {
     Reference(Constraint),
     /// 23502: a column was left or made NULL.
     Null(Constraint),
-    /// 23514, 23000, 44000, P0001: a rule of the table, a domain, a view or a trigger.
+    /// 23514, 23000, 44000, P0001 and whatever else a trigger raises: a rule of the table, a domain,
+    /// a view or a trigger.
     Check(Constraint),
     /// Class 22, 54000: a value cannot be stored.
     Value,
@@ -130,6 +131,10 @@ fn classify(error: &PgDatabaseError) -> Fault {
         "23503" => Fault::Reference(constraint()),
         "23502" => Fault::Null(constraint()),
         "23514" | "23000" | "44000" | "P0001" => Fault::Check(constraint()),
+        // What else a trigger says on purpose is a rule, whatever the code would mean by itself.
+        code if error.routine() == Some(RAISE) && !is_ours_to_heed(code) => {
+            Fault::Check(constraint())
+        }
         "42501" => Fault::Forbidden,
         "40001" | "40P01" => Fault::Retry,
         "55P03" => Fault::LockTimeout,
@@ -143,12 +148,29 @@ fn classify(error: &PgDatabaseError) -> Fault {
         "25006" | "53300" | "57P01" | "57P02" | "57P03" => Fault::Unavailable,
         code if code.starts_with("22") || code.starts_with("54") => Fault::Value,
         code if code.starts_with("08") || code.starts_with("53") => Fault::Unavailable,
-        // Classes that the standard leaves free: raised by a trigger of the table's owner.
-        code if code.starts_with(|c: char| matches!(c, '6'..='9' | 'I'..='W' | 'Y' | 'Z')) => {
-            Fault::Check(constraint())
-        }
+        code if is_a_triggers_doing(code) => Fault::Check(constraint()),
         _ => unexpected(error),
     }
+}
+
+/// What PostgreSQL calls the place that PL/pgSQL's RAISE comes from.
+const RAISE: &str = "exec_stmt_raise";
+
+/// Whether a code means the same to us when it is raised on purpose: by our own triggers, or by those
+/// of a table's owner who wants a write refused, tried again or put off.
+fn is_ours_to_heed(code: &str) -> bool {
+    matches!(code, "42501" | "40001" | "40P01" | "55P03" | "57014") || code.starts_with("CF")
+}
+
+/// Whether a code can only come from functions that the table's owner wrote: a CASE without a
+/// fitting branch, a row changed by the trigger ahead of its own change, the classes that the
+/// standard leaves free.
+fn is_a_triggers_doing(code: &str) -> bool {
+    let free = |c: char| matches!(c, '6'..='9' | 'I'..='W' | 'Y' | 'Z');
+    code.starts_with(free)
+        || ["09", "20", "21", "27", "2F", "38", "39", "45"]
+            .iter()
+            .any(|class| code.starts_with(class))
 }
 
 fn refusal(error: &PgDatabaseError) -> String {

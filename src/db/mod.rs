@@ -16,7 +16,7 @@ use futures_util::future::BoxFuture;
 use sqlx::Connection as _;
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 use tokio::sync::oneshot;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use crate::db::fault::Fault;
 
@@ -25,6 +25,9 @@ const QUEUE: usize = 4096;
 
 /// How long a worker waits between attempts to reach a database that is away.
 const RECONNECT_PAUSE: Duration = Duration::from_millis(100);
+
+/// How long an unused connection may take to show that it lives.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// How long a connection may lie unused before it is tried out ahead of its next job.
 const IDLE: Duration = Duration::from_secs(1);
@@ -119,7 +122,7 @@ async fn work(
         // A connection that died while nobody used it must not make a write's outcome unknown.
         if let Some(held) = &mut connection
             && used.elapsed() > IDLE
-            && held.conn.ping().await.is_err()
+            && !matches!(timeout(PATIENCE, held.conn.ping()).await, Ok(Ok(())))
         {
             connection = None;
         }

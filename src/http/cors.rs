@@ -36,7 +36,7 @@ const ALLOWED: [&str; 11] = [
     "x-request-id",
 ];
 
-/// Allows these origins; none where the list is empty.
+/// Allows these origins.
 pub(super) fn layer(origins: &[String]) -> CorsLayer {
     let names = |names: &[&'static str]| -> Vec<HeaderName> {
         names.iter().map(|name| HeaderName::from_static(name)).collect()

@@ -1,6 +1,7 @@
 //! What handlers take from a request: the target, the caller, preconditions, preferences, the body.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::{Body, to_bytes};
 use axum::extract::{FromRequestParts, Request};
@@ -14,6 +15,9 @@ use crate::catalog::{Catalog, Resource};
 use crate::error::{Code, Error};
 use crate::http::App;
 use crate::precondition::Precondition;
+
+/// How long a client may take over its body.
+const BODY_TIME: Duration = Duration::from_secs(30);
 
 /// The longest name of an actor that is kept.
 const MOST_ACTOR: usize = 200;
@@ -138,7 +142,12 @@ pub async fn body(request: Request<Body>, most: usize) -> Result<Bytes, Error> {
     if declared.is_some_and(|length| usize::try_from(length).map_or(true, |length| length > most)) {
         return Err(too_large());
     }
-    to_bytes(request.into_body(), most).await.map_err(|error| {
+    let reading = tokio::time::timeout(BODY_TIME, to_bytes(request.into_body(), most));
+    let read = reading.await.map_err(|_| {
+        let message = format!("The body was not complete after {} seconds", BODY_TIME.as_secs());
+        Error::new(Code::InvalidJson, message).with_status(408).header("connection", "close")
+    })?;
+    read.map_err(|error| {
         let limited = std::error::Error::source(&error)
             .is_some_and(<dyn std::error::Error>::is::<http_body_util::LengthLimitError>);
         if limited {

@@ -18,6 +18,7 @@ use crate::merge::Resolve;
 use crate::precondition::{Condition, Precondition};
 use crate::record::history::{self, Entry};
 use crate::record::query::{DEFAULT_LIMIT, limit};
+use crate::record::store::Found;
 use crate::record::{Change, Conflict, Outcome, Verb, Write, body, conflict, store};
 use crate::version::Version;
 
@@ -37,18 +38,27 @@ pub async fn history(State(app): State<App>, target: Target) -> Result<Response,
     }
     let resource = target.resource.clone();
     let read = app.db.run(move |conn| {
-        // One more than asked for tells whether there is a next page.
-        async move { history::read(conn, &resource, &key, before, most + 1).await }.boxed()
+        async move {
+            // One more than asked for tells whether there is a next page.
+            let entries = history::read(conn, &resource, &key, before, most + 1).await?;
+            // A record that nobody wrote since its table was adopted has no history yet.
+            let known = before.is_some()
+                || !entries.is_empty()
+                || matches!(store::read(conn, &resource, &key, None).await?, Found::Row(_));
+            Ok(known.then_some(entries))
+        }
+        .boxed()
     });
-    let mut entries = read.await.map_err(|fault| app.failure(&fault))?;
-    if entries.is_empty() && before.is_none() {
-        return Err(conflict::missing(&target.resource));
-    }
+    let read = read.await.map_err(|fault| app.failure(&fault))?;
+    let mut entries = read.ok_or_else(|| conflict::missing(&target.resource))?;
     let more = entries.len() > most;
     entries.truncate(most);
     let next = entries.last().filter(|_| more).map(|entry: &Entry| entry.version.to_string());
-    let body = json!({ "data": entries, "page": { "next": next } });
-    Ok(envelope::json_response(StatusCode::OK, body.to_string()))
+    // Rows stay the text that PostgreSQL made of them.
+    let rows = serde_json::to_string(&entries)
+        .map_err(|_| Error::new(Code::Internal, "The history could not be written"))?;
+    let body = format!("{{\"data\":{rows},\"page\":{}}}", json!({ "next": next }));
+    Ok(envelope::json_response(StatusCode::OK, body))
 }
 
 fn cursor(value: &str) -> Result<Version, Error> {

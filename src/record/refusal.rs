@@ -30,9 +30,7 @@ pub(super) async fn explain(
         Fault::Null(constraint) => Ok(null(body, &write.resource, &constraint)),
         Fault::Check(constraint) => check(conn, write, body, &constraint).await,
         Fault::Value => invalid_value(conn, write, body).await,
-        Fault::Forbidden => {
-            Ok(Error::new(Code::NotAllowed, "The service may not write this record"))
-        }
+        Fault::Forbidden => Ok(forbidden()),
         // A text that is to name something, and names nothing: `regclass`.
         Fault::Drifted | Fault::Mismatch => match invalid_field(conn, write, body).await? {
             Some(field) => Ok(unfit(&write.resource, &field)),
@@ -43,23 +41,33 @@ pub(super) async fn explain(
     }
 }
 
-/// A trigger of the table's owner returned NULL, or row security hides the row from writes: no row,
-/// no error.
+/// A trigger of the table's owner returned NULL: no row, no error.
 pub(super) fn swallowed(resource: &Resource) -> Error {
     let message = format!("A rule of {} let the write do nothing", resource.name);
     Error::new(Code::CheckFailed, message)
 }
 
-/// Whether something of the table's owner may make a write do nothing: a trigger ahead of it, a
-/// rewrite rule, row security.
-pub(super) async fn may_swallow(
+/// The answer to a write that found no row to change although nothing stands against it, where
+/// something of the table's owner explains that: row security, a trigger ahead of it, a rewrite rule.
+pub(super) async fn unmoved(
     conn: &mut PgConnection,
     resource: &Resource,
-) -> Result<bool, Fault> {
-    let text = "SELECT c.relrowsecurity OR c.relhasrules OR EXISTS (SELECT FROM pg_trigger AS t \
-        WHERE t.tgrelid = c.oid AND NOT t.tgisinternal AND t.tgtype & 3 = 3 \
-        AND t.tgname NOT LIKE 'zz\\_counterfoil\\_%') FROM pg_class AS c WHERE c.oid = $1::regclass";
-    Ok(sqlx::query_scalar(text).bind(&resource.table).fetch_one(conn).await?)
+) -> Result<Option<Error>, Fault> {
+    let text = "SELECT row_security_active(c.oid), c.relhasrules OR EXISTS (\
+        SELECT FROM pg_trigger AS t WHERE t.tgrelid = c.oid AND NOT t.tgisinternal \
+        AND t.tgtype & 3 = 3 AND t.tgname NOT LIKE 'zz\\_counterfoil\\_%') \
+        FROM pg_class AS c WHERE c.oid = $1::regclass";
+    let (secured, ruled): (bool, bool) =
+        sqlx::query_as(text).bind(&resource.table).fetch_one(conn).await?;
+    Ok(match (secured, ruled) {
+        (true, _) => Some(forbidden()),
+        (false, true) => Some(swallowed(resource)),
+        (false, false) => None,
+    })
+}
+
+fn forbidden() -> Error {
+    Error::new(Code::NotAllowed, "The service may not write this record")
 }
 
 async fn taken(
@@ -162,9 +170,7 @@ async fn reference(
     write: &Write,
     constraint: &Constraint,
 ) -> Result<Error, Fault> {
-    let own_table =
-        format!("{}.{}", quote_identifier(&constraint.schema), quote_identifier(&constraint.table));
-    if write.verb == Verb::Delete || own_table != write.resource.table {
+    if write.verb == Verb::Delete || !is_own(conn, write, constraint).await? {
         let message = format!("Other records refer to this one ({})", constraint.table);
         return Ok(Error::new(Code::Referenced, message)
             .detail("table", constraint.table.as_str())
@@ -177,6 +183,19 @@ async fn reference(
         fields => format!("{} refers to a record that is not there", fields.join(", ")),
     };
     Ok(told.to(Error::new(Code::ReferenceNotFound, message)))
+}
+
+/// Whether a constraint is one of the resource's table, or of a partition of it.
+async fn is_own(
+    conn: &mut PgConnection,
+    write: &Write,
+    constraint: &Constraint,
+) -> Result<bool, Fault> {
+    let table =
+        format!("{}.{}", quote_identifier(&constraint.schema), quote_identifier(&constraint.table));
+    let text = "SELECT $1::regclass IN ($2::regclass, pg_partition_root($2::regclass)) IS TRUE";
+    let own = sqlx::query_scalar(text).bind(&write.resource.table).bind(table);
+    Ok(own.fetch_one(conn).await?)
 }
 
 fn null(body: Option<&Assignments>, resource: &Resource, constraint: &Constraint) -> Error {

@@ -417,13 +417,15 @@ fn sets(resource: &Resource, columns: &Columns) -> String {
 /// from a change and is left out.
 fn nothing_new(resource: &Resource, columns: &Columns) -> String {
     let same = |column: &Column, value: &str| {
-        // Not all that `json` holds fits into `jsonb`: 1e1000000.
-        let compared = match column.kind {
-            Kind::Json { binary: false } => |value: &str| format!("({value})::text"),
-            _ => |value: &str| format!("to_jsonb({value})"),
-        };
         let current = format!("t.{}", column.quoted);
-        format!("{} IS NOT DISTINCT FROM {}", compared(value), compared(&current))
+        let same = format!("to_jsonb({value}) IS NOT DISTINCT FROM to_jsonb({current})");
+        match column.kind {
+            // Not all that `json` holds fits into `jsonb`: 1e1000000.
+            Kind::Json { binary: false } => {
+                format!("CASE WHEN ({value})::text = {current}::text THEN true ELSE {same} END")
+            }
+            _ => same,
+        }
     };
     let set = columns.set.iter().map(|&i| {
         let column = &resource.columns[i];

@@ -42,11 +42,15 @@ pub async fn write(conn: &mut PgConnection, write: &Write) -> Result<Outcome, Fa
         match attempt(conn, write).await {
             Ok(Some(Outcome::Refused(error))) if !last && refusal::is_over(write, &error) => {}
             Ok(Some(outcome)) => return Ok(outcome),
-            // Nothing stands against the write, and still it finds no row to change.
-            Ok(None) if missed && refusal::may_swallow(conn, &write.resource).await? => {
-                return Ok(Outcome::Refused(refusal::swallowed(&write.resource)));
+            Ok(None) if !last => {
+                // Nothing stands against the write, and still it finds no row to change.
+                let unmoved =
+                    if missed { refusal::unmoved(conn, &write.resource).await? } else { None };
+                if let Some(error) = unmoved {
+                    return Ok(Outcome::Refused(error));
+                }
+                missed = true;
             }
-            Ok(None) if !last => missed = true,
             Err(Fault::Retry) if !last => {}
             Ok(None) => return Err(Fault::Retry),
             Err(fault) => return Err(fault),

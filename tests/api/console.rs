@@ -9,7 +9,7 @@ use reqwest::{Client, Method, RequestBuilder};
 
 use crate::support::Server;
 
-const TABLE: &str = r#"
+const TABLE: &str = "
     CREATE TABLE invoices (
         id       integer PRIMARY KEY,
         amount   numeric(12,2) NOT NULL CHECK (amount >= 0),
@@ -23,7 +23,7 @@ const TABLE: &str = r#"
     );
     COMMENT ON TABLE invoices IS 'Invoices to customers';
     COMMENT ON COLUMN invoices.due_on IS 'The day by which it is to be paid';
-    INSERT INTO invoices (id, amount, due_on, memo) VALUES (1, 1000, '2026-10-28', 'first');"#;
+    INSERT INTO invoices (id, amount, due_on, memo) VALUES (1, 1000, '2026-10-28', 'first');";
 
 const PAGE: &str = "/console/invoices/1";
 
@@ -738,8 +738,6 @@ async fn whoever_has_the_row_open_hears_of_a_save() {
     let request = otto.request(Method::GET, &format!("{PAGE}/events?version=1"));
     let mut events = request.send().await.unwrap();
     assert_eq!(events.headers()["content-type"], "text/event-stream");
-    let hers = otto.request(Method::POST, PAGE).header("cookie", "x=y");
-    drop(hers);
     let mina = Visitor::new(&server, "mina");
     mina.post(PAGE, &mina.open().await.with("f.amount", "3")).await.expect(303);
     let heard = next(&mut events).await;
@@ -752,6 +750,17 @@ async fn whoever_has_the_row_open_hears_of_a_save() {
     assert!(heard.contains("event: deleted"), "{heard}");
     let end = tokio::time::timeout(Duration::from_secs(5), events.chunk()).await;
     assert!(end.unwrap().unwrap().is_none(), "nothing follows a deletion");
+}
+
+#[tokio::test]
+async fn a_page_that_is_left_open_does_not_hold_up_the_end_of_the_server() {
+    let server = Server::start(TABLE, &["invoices"]).await;
+    let request =
+        Visitor::new(&server, "otto").request(Method::GET, &format!("{PAGE}/events?version=1"));
+    let mut events = request.send().await.unwrap();
+    drop(server);
+    let end = tokio::time::timeout(Duration::from_secs(3), events.chunk()).await;
+    assert!(end.expect("the stream ends with the server").unwrap().is_none());
 }
 
 async fn next(events: &mut reqwest::Response) -> String {

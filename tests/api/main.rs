@@ -13,6 +13,8 @@ mod preconditions;
 mod support;
 
 mod console;
+mod demo;
+mod errors;
 mod fuzzed;
 mod interleavings;
 mod lists;

@@ -41,7 +41,11 @@ const stored = async ({ id }) => (await api(server.base, 'GET', `/invoices/${id}
 const field = (page, name) => page.locator('#invoice').getByLabel(name, { exact: true });
 const choice = (page, name) => page.locator('.choice', { has: page.locator('legend', { hasText: name }) });
 const save = (page) => page.getByRole('button', { name: 'Save', exact: true }).click();
-const says = (page, text) => page.locator('#status', { hasText: text }).waitFor();
+/** The status line begins so. */
+const says = (page, text) => {
+  const begins = new RegExp(`^${text.replace(/[.()]/g, '\\$&')}`);
+  return page.locator('#status').filter({ hasText: begins }).waitFor();
+};
 const focused = (page) => page.evaluate(() => document.activeElement.id);
 
 async function conflicted(page) {
@@ -63,7 +67,7 @@ test('read, edit, save', async () => {
   assert.deepEqual([row.amount, row.memo, row.version], [1250.5, 'Second oven', 2]);
   await field(mina, 'Memo').fill('');
   await save(mina);
-  await says(mina, 'This is version 3.');
+  await says(mina, 'Saved. This is version 3.');
   assert.equal((await stored(invoice)).memo, null);
   await save(mina);
   await says(mina, 'Nothing to save.');
@@ -134,7 +138,7 @@ test('what combines by itself can be overruled', async () => {
   await conflicted(tom);
   await choice(tom, 'Memo').getByLabel('Use mine').check();
   await tom.getByRole('button', { name: 'Save merged version' }).click();
-  await says(tom, 'This is version 3.');
+  await says(tom, 'Saved with your decisions. This is version 3.');
   const row = await stored(invoice);
   assert.deepEqual([row.customer, row.memo], ['Harbor Bakery', null]);
 });
@@ -155,7 +159,7 @@ test('a second conflict while deciding keeps the decisions', async () => {
 
   await field(mina, 'Amount').fill('1150');
   await save(mina);
-  await says(mina, 'version 3');
+  await says(mina, 'Saved. This is version 3.');
 
   await tom.getByRole('button', { name: 'Save merged version' }).click();
   await tom.locator('#conflict-title', { hasText: 'saved this invoice again' }).waitFor();
@@ -167,7 +171,7 @@ test('a second conflict while deciding keeps the decisions', async () => {
   await picture(tom, 'demo-second-conflict');
   await choice(tom, 'Amount').getByLabel('Use mine').check();
   await tom.getByRole('button', { name: 'Save merged version' }).click();
-  await says(tom, 'This is version 4.');
+  await says(tom, 'Saved with your decisions. This is version 4.');
   const row = await stored(invoice);
   assert.deepEqual([row.amount, row.customer, row.memo], [1250, 'Harbour Bakery Ltd', 'Typed by Tom']);
 });
@@ -291,7 +295,7 @@ test('with the keyboard alone', async () => {
   await tom.keyboard.press('Space');
   await tom.keyboard.press('ArrowRight');
   await tom.keyboard.press('Enter');
-  await says(tom, 'This is version 3.');
+  await says(tom, 'Saved with your decisions. This is version 3.');
   assert.equal((await stored(invoice)).amount, 1250);
 });
 

@@ -40,9 +40,10 @@ export async function startServer(...options) {
     env,
     stdio: ['ignore', 'pipe', 'pipe'],
   });
+  const clear = () => rm(directory, { recursive: true, force: true });
   let complaints = '';
   child.stderr.on('data', (chunk) => (complaints += chunk));
-  const base = await new Promise((resolve, reject) => {
+  const started = new Promise((resolve, reject) => {
     const late = setTimeout(() => {
       child.kill();
       reject(new Error(`the server did not start in time\n${complaints}`));
@@ -56,6 +57,10 @@ export async function startServer(...options) {
       resolve(found[1]);
     });
   });
+  const base = await started.catch(async (error) => {
+    await clear();
+    throw error;
+  });
   return {
     base,
     async stop() {
@@ -64,7 +69,7 @@ export async function startServer(...options) {
         child.kill('SIGTERM');
         await ended;
       }
-      await rm(directory, { recursive: true, force: true });
+      await clear();
     },
   };
 }

@@ -22,9 +22,10 @@ export async function startServer() {
     env,
     stdio: ['ignore', 'pipe', 'pipe'],
   });
+  const clear = () => rm(directory, { recursive: true, force: true });
   let complaints = '';
   child.stderr.on('data', (chunk) => (complaints += chunk));
-  const base = await new Promise((resolve, reject) => {
+  const started = new Promise((resolve, reject) => {
     const late = setTimeout(() => {
       child.kill();
       reject(new Error(`the server did not start in time\n${complaints}`));
@@ -38,6 +39,10 @@ export async function startServer() {
       resolve(found[1]);
     });
   });
+  const base = await started.catch(async (error) => {
+    await clear();
+    throw error;
+  });
   return {
     base,
     async stop() {
@@ -46,7 +51,7 @@ export async function startServer() {
         child.kill('SIGTERM');
         await ended;
       }
-      await rm(directory, { recursive: true, force: true });
+      await clear();
     },
   };
 }

@@ -58,11 +58,15 @@ async fn a_server_told_to_end_as_soon_as_it_listens_ends_in_good_order() {
     }
 }
 
+/// How long clients may take over their headers in these tests.
+const HEADER_TIME: Duration = Duration::from_millis(500);
+const IMPATIENT: Patience = Patience { headers: HEADER_TIME, drain: Duration::from_secs(1) };
+
 #[tokio::test]
 async fn a_request_that_does_not_end_holds_the_end_up_for_a_bounded_time_only() {
-    let server = Server::start(NOTES, &["notes"]).await;
-    let mut program = Program::serve(&server.database_url).await;
-    let mut stream = TcpStream::connect(program.url.trim_start_matches("http://")).await.unwrap();
+    let server = Server::patient(NOTES, &["notes"], IMPATIENT).await;
+    let mut observer = server.connect().await;
+    let mut stream = TcpStream::connect(server.url.trim_start_matches("http://")).await.unwrap();
     let head = "PUT /api/v1/notes/1 HTTP/1.1\r\nhost: x\r\ncontent-length: 15\r\n\
                 expect: 100-continue\r\n\r\n";
     stream.write_all(head.as_bytes()).await.unwrap();
@@ -71,15 +75,14 @@ async fn a_request_that_does_not_end_holds_the_end_up_for_a_bounded_time_only() 
     stream.read_exact(&mut interim).await.unwrap();
     assert_eq!(&interim, b"HTTP/1.1 100");
     stream.write_all(b"{\"text\"").await.unwrap();
-    signal("TERM", &[program.pid]);
-    assert!(program.ended().await.success());
-    let stored = server.value("SELECT concat_ws('/', text, version) FROM notes").await;
-    assert_eq!(stored.as_deref(), Some("old/1"), "half a request is none");
+    let begun = Instant::now();
+    server.end().await;
+    let took = begun.elapsed();
+    assert!(took >= IMPATIENT.drain && took < 10 * IMPATIENT.drain, "it took {took:?}");
+    let stored = "SELECT concat_ws('/', text, version) FROM notes";
+    let stored: String = sqlx::query_scalar(stored).fetch_one(&mut observer).await.unwrap();
+    assert_eq!(stored, "old/1", "half a request is none");
 }
-
-/// How long clients may take over their headers in these tests.
-const HEADER_TIME: Duration = Duration::from_millis(500);
-const IMPATIENT: Patience = Patience { headers: HEADER_TIME, drain: Duration::from_secs(1) };
 
 /// Waits until the server closes a connection and gives what it said before.
 async fn closed(stream: &mut TcpStream) -> Vec<u8> {

@@ -18,6 +18,7 @@ use reqwest::{Client, Method, RequestBuilder};
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
 
 pub use door::Door;
 pub use reply::Reply;
@@ -29,7 +30,8 @@ pub struct Server {
     /// The database, for psql, sqlx and further servers.
     pub database_url: String,
     client: Client,
-    _stop: oneshot::Sender<()>,
+    stop: oneshot::Sender<()>,
+    running: JoinHandle<()>,
     _service: Arc<Service>,
 }
 
@@ -65,12 +67,18 @@ impl Server {
         let url = format!("http://{}", listener.local_addr().unwrap());
         let (stop, stopped) = oneshot::channel::<()>();
         let router = service.router.clone();
-        tokio::spawn(server::run_patiently(listener, router, patience, async {
+        let running = tokio::spawn(server::run_patiently(listener, router, patience, async {
             let _ = stopped.await;
         }));
         let client = Client::builder().no_proxy().build().unwrap();
         let database_url = database_url.to_owned();
-        Self { url, database_url, client, _stop: stop, _service: service }
+        Self { url, database_url, client, stop, running, _service: service }
+    }
+
+    /// Tells the server to end and waits until it has.
+    pub async fn end(self) {
+        drop(self.stop);
+        self.running.await.unwrap();
     }
 
     /// A connection of somebody else to the same database.

@@ -12,7 +12,7 @@ const FOREIGN_WORDS: [&str; 12] = [
     "duplicate key",
     "violates",
     "syntax error",
-    "does not exist",
+    "\\\" does not exist",
     "constraint \\\"",
     "invalid input",
     "out of range",

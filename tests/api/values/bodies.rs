@@ -240,6 +240,8 @@ async fn json_that_somebody_else_nested_deeply_can_still_be_read_and_written() {
     .await;
     assert!(server.get("/t/1").await.expect(200).text.contains("[[[["));
     server.patch("/t/1", None, r#"{"memo": "n"}"#).await.expect(200);
+    assert!(server.get("/t/1/history").await.expect(200).text.contains("[[[["));
+    server.patch("/t/1", Some("\"1\""), r#"{"memo": "p"}"#).await.expect(409);
     let memo = r#"[{"op":"replace","path":"/memo","value":"o"}]"#;
     server.patch_as(PATCH, "/t/1", memo).await.expect_error(422, "INVALID_VALUE");
     server.patch_as(PATCH, "/t/2", memo).await.expect(200);
