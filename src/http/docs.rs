@@ -15,9 +15,9 @@ use utoipa_swagger_ui::{Config, SwaggerFile};
 
 use crate::error::{Code, Error};
 
-/// Scripts, styles and requests of this origin only; no frame may hold the page. Swagger UI sets
-/// styles on its elements and has its icons as data.
-const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; \
+/// Scripts, styles and requests of this origin only, nothing inline; no frame may hold the page.
+/// Swagger UI has its icons as data.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
     img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; \
     frame-ancestors 'none'";
 
@@ -55,7 +55,7 @@ pub async fn asset(Path(name): Path<String>) -> Result<Response, Error> {
 
 fn file(name: &str) -> Result<Response, Error> {
     match utoipa_swagger_ui::serve(name, CONFIG.clone()) {
-        Ok(Some(file)) => Ok(answer(file)),
+        Ok(Some(file)) => Ok(answer(name, file)),
         Ok(None) => Err(Error::new(Code::NotFound, "There is nothing at this address")),
         Err(error) => {
             tracing::error!(%error, "the documentation cannot be shown");
@@ -64,7 +64,10 @@ fn file(name: &str) -> Result<Response, Error> {
     }
 }
 
-fn answer(file: SwaggerFile<'static>) -> Response {
+fn answer(name: &str, file: SwaggerFile<'static>) -> Response {
+    // The page and its settings are ours and small; the rest changes only with Swagger UI.
+    let ours = matches!(name, "" | "index.html" | "swagger-initializer.js");
+    let cache = if ours { "no-cache" } else { "max-age=3600" };
     let mut response = Response::new(Body::from(file.bytes.into_owned()));
     let headers = response.headers_mut();
     if let Ok(media_type) = HeaderValue::from_str(&file.content_type) {
@@ -74,7 +77,7 @@ fn answer(file: SwaggerFile<'static>) -> Response {
         (CONTENT_SECURITY_POLICY, POLICY),
         (X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (REFERRER_POLICY, "no-referrer"),
-        (CACHE_CONTROL, "max-age=3600"),
+        (CACHE_CONTROL, cache),
     ];
     for (name, value) in fixed {
         headers.insert(name, HeaderValue::from_static(value));

@@ -9,6 +9,9 @@ use crate::record::reconcile::Verdicts;
 use crate::record::{Authorship, Conflict, Gone, Row};
 use crate::version::Version;
 
+/// The code whose status a resource may choose (`conflict_status`).
+pub const CODE: Code = Code::WriteConflict;
+
 /// The answer to a write that met a newer row (API.md section 4.2).
 pub fn conflict(resource: &Resource, conflict: Conflict) -> Error {
     let Conflict { current, yours, by, kind, sides } = conflict;
@@ -17,7 +20,7 @@ pub fn conflict(resource: &Resource, conflict: Conflict) -> Error {
         Some(_) => "This record changed since you loaded it",
         None => "There is no such record yet, so it cannot be at the version you named",
     };
-    let error = Error::new(Code::WriteConflict, message)
+    let error = Error::new(CODE, message)
         .with_status(resource.settings.conflict_status)
         .detail("your_version", number(yours))
         .detail("current_version", number(version))

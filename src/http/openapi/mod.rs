@@ -122,6 +122,6 @@ mod tests {
         assert_eq!(paths, ["/healthz", "/openapi.json", "/readyz"]);
         let schemas: Vec<_> =
             document["components"]["schemas"].as_object().unwrap().keys().collect();
-        assert_eq!(schemas, ["Failure", "Problem"]);
+        assert_eq!(schemas, ["Failure", "FieldVerdict", "Problem"]);
     }
 }

@@ -6,10 +6,10 @@ use serde_json::{Map, Value, json};
 
 use crate::catalog::Resource;
 use crate::catalog::kind::Kind;
-use crate::error::Code;
 use crate::http::openapi::operation::{Operation, data};
 use crate::http::openapi::types::{self, Way};
 use crate::http::openapi::{component, failure, filter, members, past, schema};
+use crate::record::conflict;
 
 /// Failures of every request to a resource.
 pub(super) const ANY: [u16; 7] = [400, 401, 403, 404, 405, 500, 503];
@@ -79,9 +79,9 @@ impl Described<'_> {
             let mut codes = failure::codes(status);
             if self.resource.settings.conflict_status == 412 {
                 match status {
-                    412 => codes.push(Code::WriteConflict),
+                    412 => codes.push(conflict::CODE),
                     // A JSON Patch whose `test` fails answers as a conflict does.
-                    _ => codes.retain(|code| *code != Code::WriteConflict),
+                    _ => codes.retain(|code| *code != conflict::CODE),
                 }
             }
             (self.failure_name(status), failure::response(status, &codes, Some(&row)))
