@@ -100,7 +100,9 @@ fn the_predicate_is_made_in_one_place() {
 
 #[test]
 fn a_write_conflict_is_worded_in_one_place() {
-    only_in("Code::WriteConflict", |name| matches!(name, "record/conflict.rs" | "record/patch.rs"));
+    only_in("Code::WriteConflict", |name| {
+        matches!(name, "record/conflict.rs" | "record/patch.rs" | "http/openapi/resource.rs")
+    });
 }
 
 #[test]

@@ -43,6 +43,8 @@ const JSON_PATCH: &str = "application/json-patch+json";
 /// Writes that say what the row says, by record.
 #[rustfmt::skip]
 const NOTHING_NEW: &[(i32, &str, &str)] = &[
+    // Order and space in a `json` are kept, but no client means them.
+    (1, JSON, r#"{"raw":{"y": 2,  "x": 1}}"#),
     (1, PUT, r#"{"price":1250,"due":"2026-11-30T10:00:00+01:00","meta":{"b":{"c":[1,2]},"a":1},
         "raw":{"x": 1,  "y": 2},"tags":["a","b"],"note":"n"}"#),
     (1, PUT, r#"{"id":1,"version":3,"price":"1250.0","due":"2026-11-30 04:00:00-05","meta":{"a":1.0,"b":{"c":[1,2.0]}},
@@ -90,8 +92,6 @@ const SOMETHING_NEW: &[(i32, &str, &str)] = &[
     (1, JSON, r#"{"meta":{"a":1,"b":{"c":[2,1]}}}"#),
     (1, JSON, r#"{"tags":["b","a"]}"#),
     (1, JSON, r#"{"stamp":"2020-01-01T00:00:00Z"}"#),
-    // `json` keeps order and spelling, so they are part of its value.
-    (1, JSON, r#"{"raw":{"y": 2,  "x": 1}}"#),
     (3, JSON, r#"{"raw":{"x":1}}"#),
     (1, MERGE, r#"{"meta":{"a":2}}"#),
     (1, MERGE, r#"{"meta":{"a":null}}"#),
