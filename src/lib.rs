@@ -18,6 +18,7 @@ pub mod config;
 mod console;
 pub mod db;
 pub mod error;
+pub mod heavy;
 pub mod http;
 pub mod json;
 pub mod merge;

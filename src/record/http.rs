@@ -12,6 +12,7 @@ use futures_util::FutureExt as _;
 use crate::catalog::Resource;
 use crate::catalog::key::Key;
 use crate::error::{Code, Error};
+use crate::heavy;
 use crate::http::App;
 use crate::http::envelope;
 use crate::http::request::{self, Target};
@@ -317,7 +318,9 @@ async fn write(app: &App, target: &Target, mut draft: Draft) -> Result<Response,
     let outcome = outcome.map_err(|fault| app.failure(&fault))?;
     let (resource, key) = (&*target.resource, key.as_ref());
     let minimal = target.prefers("return=minimal");
-    Ok(Context { resource, key, verb, minimal }.answer(outcome)?.into_response())
+    let context = Context { resource, key, verb, minimal };
+    let answer = heavy::compute(outcome.size(), || context.answer(outcome));
+    Ok(answer?.into_response())
 }
 
 fn set(headers: &mut HeaderMap, name: &'static str, value: &str) {

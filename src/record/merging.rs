@@ -6,6 +6,7 @@ use sqlx::{AssertSqlSafe, PgConnection};
 use crate::catalog::Resource;
 use crate::catalog::key::Key;
 use crate::db::fault::Fault;
+use crate::heavy;
 use crate::merge::{FieldVerdict, Resolve, Row as Fields};
 use crate::record::body::Assignments;
 use crate::record::reconcile::{self, Sides};
@@ -33,7 +34,9 @@ pub(super) async fn write(
         return Ok(Some(Outcome::Conflict(conflict)));
     };
     for _ in 0..TRIES {
-        let Some(plan) = plan(&write.resource, &conflict, resolve) else {
+        let size = conflict.current.as_ref().map_or(0, |row| row.json.len());
+        let planned = heavy::compute(size, || plan(&write.resource, &conflict, resolve));
+        let Some(plan) = planned else {
             break;
         };
         if plan.assignments.set.is_empty() {

@@ -124,6 +124,16 @@ pub enum Outcome {
     Refused(Error),
 }
 
+impl Outcome {
+    /// The bytes of the row that an answer has to look into.
+    pub fn size(&self) -> usize {
+        match self {
+            Self::Conflict(Conflict { current: Some(row), .. }) => row.json.len(),
+            _ => 0,
+        }
+    }
+}
+
 /// A write that met a row newer than the one it was based on.
 #[derive(Debug)]
 pub struct Conflict {

@@ -11,6 +11,7 @@ use serde_json::value::RawValue;
 use crate::catalog::Resource;
 use crate::catalog::kind::Kind;
 use crate::error::{Code, Error};
+use crate::heavy;
 use crate::http::request::{self, Target};
 use crate::http::{App, envelope};
 use crate::json;
@@ -95,7 +96,10 @@ pub async fn preview(
     let compared =
         app.db.run(move |conn| async move { store::compare(conn, &write).await }.boxed());
     match compared.await.map_err(|fault| app.failure(&fault))? {
-        Outcome::Conflict(conflict) => Ok(answer(&target.resource, base, &conflict)),
+        Outcome::Conflict(conflict) => {
+            let size = conflict.current.as_ref().map_or(0, |row| row.json.len());
+            Ok(heavy::compute(size, || answer(&target.resource, base, &conflict)))
+        }
         Outcome::Gone(gone) => Err(conflict::gone(gone)),
         Outcome::Refused(error) => Err(error),
         _ => Err(conflict::missing(&target.resource)),
