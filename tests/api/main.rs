@@ -12,6 +12,7 @@
 mod preconditions;
 mod support;
 
+mod catalogue;
 mod console;
 mod demo;
 mod errors;

@@ -74,6 +74,12 @@ impl Program {
     }
 }
 
+/// Runs the program with these arguments to its end.
+pub async fn run(arguments: &[&str]) -> Output {
+    let run = command().args(arguments).output();
+    tokio::time::timeout(LIMIT, run).await.expect("it ends").unwrap()
+}
+
 fn dev_command(directory: &Path) -> Command {
     let mut command = command();
     command.args(["dev", "--listen", "127.0.0.1:0", "--data-dir"]).arg(directory);
