@@ -49,7 +49,7 @@ pub(crate) fn run(
     let mut command = Command::new(postgres.bin_dir().join("pgbench"));
     command
         .args(["-n", "-M", "prepared", "-U", "postgres", "-j", "2", "-P", "1", "-h"])
-        .arg(postgres.directory())
+        .arg(postgres.socket())
         .args(["-c", &clients.to_string()])
         .args(["-T", &format!("{}", seconds + WARM_UP.as_secs_f64())])
         .args(["-D", &format!("title={TITLE}"), "-D", &format!("memo={MEMO}")])
