@@ -115,6 +115,12 @@ async fn no_answer_shows_or_names_a_hidden_column() {
         assert_eq!(reply.code(), code, "{name}: {}", reply.text);
         unseen(&reply);
     }
+    unseen(&server.get("/t/1/history").await.expect(200));
+    unseen(&server.get("/t/1?version=2").await.expect(200));
+    let preview = server.post("/t/1/merge", r#"{"base_version": 1, "data": {"name": "e"}}"#).await;
+    unseen(&preview.expect(200));
+    let preview = server.post("/t/1/merge", r#"{"base_version": 1, "data": {"secret": 1}}"#).await;
+    preview.expect_error(422, "UNKNOWN_FIELD");
     unseen(&server.delete("/t/1", None).await.expect(204));
     let gone = server.get("/t/1").await.expect(410);
     unseen(&gone);
