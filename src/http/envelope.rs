@@ -42,8 +42,10 @@ impl IntoResponse for Answer {
             json_response(status, self.body)
         };
         for (name, value) in &self.headers {
-            if let Ok(value) = HeaderValue::from_str(value) {
-                response.headers_mut().insert(HeaderName::from_static(name), value);
+            if let Ok(name) = HeaderName::from_bytes(name.as_bytes())
+                && let Ok(value) = HeaderValue::from_str(value)
+            {
+                response.headers_mut().insert(name, value);
             }
         }
         response

@@ -14,6 +14,7 @@ use crate::catalog::{Catalog, Resource};
 use crate::error::{Code, Error};
 use crate::http::App;
 use crate::precondition::Precondition;
+use crate::record::draft::unsupported;
 
 /// The longest name of an actor that is kept.
 const MOST_ACTOR: usize = 200;
@@ -112,12 +113,6 @@ pub fn demand_json(headers: &HeaderMap) -> Result<(), Error> {
         "" | "application/json" => Ok(()),
         other => Err(unsupported(other, "application/json").header("accept", "application/json")),
     }
-}
-
-/// The answer to a media type that is not taken.
-pub fn unsupported(given: &str, taken: &'static str) -> Error {
-    let message = format!("The body is {given}; this request takes {taken} (Content-Type)");
-    Error::new(Code::UnsupportedMediaType, message)
 }
 
 /// Reads a whole body within the limit.

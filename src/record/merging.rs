@@ -11,7 +11,7 @@ use crate::record::body::Assignments;
 use crate::record::reconcile::{self, Sides};
 use crate::record::statement::{self, Shape};
 use crate::record::store::{self, execute};
-use crate::record::{Conflict, Merged, Outcome, Row, Write};
+use crate::record::{Conflict, Merged, Outcome, Row, Run, Write};
 use crate::version::Version;
 
 /// How often a merge is made anew because the row moved again meanwhile.
@@ -98,8 +98,9 @@ async fn attempt(
         .bind(&write.actor)
         .bind(&plan.assignments.json)
         .bind(format!("{{{},{onto}}}", plan.base));
-    match execute(conn, write.dry_run, query).await {
+    match execute(conn, write.run, query).await {
         Ok(Some(row)) => {
+            forget_parents(conn, write).await?;
             let merged = Merged { base: plan.base, onto, fields: plan.fields.clone() };
             Ok(Some(Outcome::Merged(store::row_of(&row)?, merged)))
         }
@@ -110,4 +111,12 @@ async fn attempt(
             Ok(Some(Outcome::Refused(error.detail("merged", true))))
         }
     }
+}
+
+/// Lets later writes of the same transaction be merges of nothing.
+async fn forget_parents(conn: &mut PgConnection, write: &Write) -> Result<(), Fault> {
+    if write.run == Run::Within {
+        sqlx::query("SELECT set_config('counterfoil.merged_from', '', true)").execute(conn).await?;
+    }
+    Ok(())
 }

@@ -4,6 +4,7 @@
 pub mod answer;
 pub mod body;
 pub mod conflict;
+pub mod draft;
 pub mod history;
 pub mod http;
 pub mod increment;
@@ -49,8 +50,20 @@ pub struct Write {
     pub on_conflict: Option<Resolve>,
     /// Who does it.
     pub actor: String,
-    /// Whether to answer what would happen and write nothing.
-    pub dry_run: bool,
+    /// How it runs.
+    pub run: Run,
+}
+
+/// How the statements of a write run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Run {
+    /// By themselves: the one that writes is its own transaction.
+    Alone,
+    /// In a transaction that is rolled back, to answer what would happen.
+    Rehearsal,
+    /// In somebody's transaction, who marked the place where the write begins
+    /// ([`crate::db::transaction::mark`]).
+    Within,
 }
 
 /// The kinds of write.

@@ -8,7 +8,7 @@ use crate::catalog::{Resource, quote_identifier};
 use crate::db::fault::{Constraint, Fault};
 use crate::error::{Code, Error};
 use crate::record::body::Assignments;
-use crate::record::{Row, Verb, Write, unique};
+use crate::record::{Row, Run, Verb, Write, store, unique};
 
 /// Says in the contract's words why the database refused a row.
 ///
@@ -286,7 +286,7 @@ fn invalid_key() -> Error {
 
 async fn key_is_refused(conn: &mut PgConnection, write: &Write) -> Result<bool, Fault> {
     match &write.key {
-        Some(key) => Ok(!key_is_valid(conn, &write.resource, &key.parts).await?),
+        Some(key) => Ok(!key_is_valid(conn, &write.resource, &key.parts, write.run).await?),
         None => Ok(false),
     }
 }
@@ -299,16 +299,19 @@ pub(super) async fn key_is_valid(
     conn: &mut PgConnection,
     resource: &Resource,
     parts: &[String],
+    run: Run,
 ) -> Result<bool, Fault> {
     for (part, column) in parts.iter().zip(resource.key_columns()) {
         let text = format!("SELECT $1::{} IS NULL", column.cast_type);
         let cast = sqlx::query(AssertSqlSafe(text)).bind(part).persistent(false);
         match cast.execute(&mut *conn).await.map_err(Fault::from) {
             Ok(_) => {}
-            Err(Fault::Value | Fault::Check(_) | Fault::Drifted | Fault::Mismatch) => {
-                return Ok(false);
-            }
-            Err(fault) => return Err(fault),
+            Err(fault) => match store::recover(conn, run, fault).await? {
+                Fault::Value | Fault::Check(_) | Fault::Drifted | Fault::Mismatch => {
+                    return Ok(false);
+                }
+                fault => return Err(fault),
+            },
         }
     }
     Ok(true)

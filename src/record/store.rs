@@ -9,13 +9,15 @@ use sqlx::{AssertSqlSafe, Postgres, Row as _};
 use crate::catalog::Resource;
 use crate::catalog::key::Key;
 use crate::db::fault::Fault;
+use crate::db::transaction;
 use crate::error::{Code, Error};
 use crate::precondition::{Condition, Standing};
 use crate::record::body::Assignments;
 use crate::record::reconcile::{Sides, Told};
 use crate::record::statement::{self, Shape};
 use crate::record::{
-    Authorship, Change, Conflict, Gone, Outcome, Row, Verb, Write, body, merging, patch, refusal,
+    Authorship, Change, Conflict, Gone, Outcome, Row, Run, Verb, Write, body, merging, patch,
+    refusal,
 };
 use crate::version::Version;
 
@@ -27,7 +29,8 @@ const TRIES: usize = 16;
 /// How long it is tried anew. Each deadlock takes PostgreSQL a second to see.
 const TRYING: Duration = Duration::from_secs(2);
 
-/// Runs one write to its outcome.
+/// Runs one write to its outcome. After an outcome inside somebody's transaction, all that was done
+/// since the mark is the write.
 ///
 /// # Errors
 /// What the database could not do; everything that the request itself is to blame for is an
@@ -47,7 +50,8 @@ pub async fn write(conn: &mut PgConnection, write: &Write) -> Result<Outcome, Fa
                 return Ok(Outcome::Refused(refusal::swallowed(&write.resource)));
             }
             Ok(None) if !last => missed = true,
-            Err(Fault::Retry) if !last => {}
+            // Whoever owns the transaction starts it over as a whole.
+            Err(Fault::Retry) if !last && write.run != Run::Within => {}
             Ok(None) => return Err(Fault::Retry),
             Err(fault) => return Err(fault),
         }
@@ -82,12 +86,12 @@ async fn attempt(conn: &mut PgConnection, write: &Write) -> Result<Option<Outcom
             let shape = Shape::Increment(increment.column);
             let text = statement::text(&write.resource, &shape);
             let query = conditional(&text, write, key).bind(&increment.by);
-            let result = execute(conn, write.dry_run, query).await;
+            let result = execute(conn, write.run, query).await;
             settle(conn, write, None, result, |row| Ok(Outcome::Applied(row_of(&row)?))).await
         }
         (Change::Delete, Some(key)) => {
             let text = statement::text(&write.resource, &Shape::Delete);
-            let result = execute(conn, write.dry_run, conditional(&text, write, key)).await;
+            let result = execute(conn, write.run, conditional(&text, write, key)).await;
             settle(conn, write, None, result, |_| Ok(Outcome::Deleted)).await
         }
     }
@@ -109,7 +113,7 @@ pub(super) async fn update(
     if !body.set.is_empty() {
         query = query.bind(&body.json);
     }
-    let result = execute(conn, write.dry_run, query).await;
+    let result = execute(conn, write.run, query).await;
     let outcome =
         settle(conn, write, Some(body), result, |row| Ok(Outcome::Applied(row_of(&row)?))).await?;
     match outcome {
@@ -132,10 +136,13 @@ async fn contradiction(
         let same = query.bind(&key.parts[claim.part]).bind(&claim.json).fetch_one(&mut *conn).await;
         match same.map_err(Fault::from) {
             Ok(Some(true)) => {}
-            Ok(_) | Err(Fault::Value | Fault::Check(_) | Fault::Drifted | Fault::Mismatch) => {
-                return Ok(Some(body::contradiction(column)));
-            }
-            Err(fault) => return Err(fault),
+            Ok(_) => return Ok(Some(body::contradiction(column))),
+            Err(fault) => match recover(conn, write.run, fault).await? {
+                Fault::Value | Fault::Check(_) | Fault::Drifted | Fault::Mismatch => {
+                    return Ok(Some(body::contradiction(column)));
+                }
+                fault => return Err(fault),
+            },
         }
     }
     Ok(None)
@@ -159,7 +166,7 @@ async fn create(
     }
     let text = statement::text(&write.resource, &Shape::Insert(body.set.clone()));
     let query = sqlx::query(AssertSqlSafe(text)).bind(&body.json).bind(&write.actor);
-    match execute(conn, write.dry_run, query).await {
+    match execute(conn, write.run, query).await {
         Ok(Some(row)) => {
             let parts: Vec<String> = row.try_get(2)?;
             Ok(Some(Outcome::Created(row_of(&row)?, Key { parts })))
@@ -228,17 +235,31 @@ pub(super) fn bind_key<'q>(
     query
 }
 
-/// Runs a statement by itself, or inside a transaction that is rolled back after every deferred
-/// constraint had its say.
+/// Runs the one statement that writes; all others of a write only read. After a fault, the connection
+/// is fit for those that explain it.
 pub(super) async fn execute(
     conn: &mut PgConnection,
-    dry_run: bool,
+    run: Run,
     query: Query<'_, Postgres, PgArguments>,
 ) -> Result<Option<PgRow>, Fault> {
-    if !dry_run {
-        // The one statement that writes; all others of a request only read.
-        return query.fetch_optional(conn).await.map_err(|error| Fault::from(error).of_a_write());
+    match run {
+        Run::Alone => {
+            query.fetch_optional(conn).await.map_err(|error| Fault::from(error).of_a_write())
+        }
+        Run::Rehearsal => rehearse(conn, query).await,
+        Run::Within => match query.fetch_optional(&mut *conn).await {
+            Ok(row) => Ok(row),
+            Err(error) => Err(recover(conn, run, error.into()).await?),
+        },
     }
+}
+
+/// Runs a statement inside a transaction that is rolled back after every deferred constraint had its
+/// say.
+async fn rehearse(
+    conn: &mut PgConnection,
+    query: Query<'_, Postgres, PgArguments>,
+) -> Result<Option<PgRow>, Fault> {
     sqlx::raw_sql("BEGIN").execute(&mut *conn).await?;
     let mut result = query.fetch_optional(&mut *conn).await;
     if result.is_ok() {
@@ -247,6 +268,19 @@ pub(super) async fn execute(
     }
     sqlx::raw_sql("ROLLBACK").execute(&mut *conn).await?;
     Ok(result?)
+}
+
+/// Makes the connection fit for further statements after one that failed, and gives its fault back.
+/// To be called wherever a fault is caught and the write goes on.
+pub(super) async fn recover(
+    conn: &mut PgConnection,
+    run: Run,
+    fault: Fault,
+) -> Result<Fault, Fault> {
+    if run == Run::Within && !fault.breaks_connection() {
+        transaction::back(conn).await?;
+    }
+    Ok(fault)
 }
 
 /// From what a conditional statement gave to what became of the write.
@@ -282,7 +316,10 @@ pub(super) async fn explain(
 ) -> Result<Option<Outcome>, Fault> {
     let found = match current(conn, write, body).await {
         // What cannot even be compared with the row is not what the row holds already.
-        Err(fault) if body.is_some() && fault.is_refusal() => current(conn, write, None).await?,
+        Err(fault) if body.is_some() && fault.is_refusal() => {
+            recover(conn, write.run, fault).await?;
+            current(conn, write, None).await?
+        }
         found => found?,
     };
     let Current { row, nothing_new, newest, told } = found;
@@ -440,7 +477,7 @@ pub async fn read(
             Ok(None) => {}
             // Either the table changed, or the id names nothing: `regclass`.
             Err(fault @ (Fault::Drifted | Fault::Mismatch)) => {
-                let valid = refusal::key_is_valid(conn, resource, &key.parts).await?;
+                let valid = refusal::key_is_valid(conn, resource, &key.parts, Run::Alone).await?;
                 return Err(if valid { fault } else { Fault::Value });
             }
             Err(fault) => return Err(fault),
