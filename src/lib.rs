@@ -20,6 +20,7 @@ pub mod error;
 pub mod http;
 pub mod json;
 pub mod merge;
+pub mod operation;
 pub mod postgres;
 pub mod precondition;
 pub mod record;

@@ -11,12 +11,12 @@ use futures_util::FutureExt as _;
 use crate::error::{Code, Error};
 use crate::http::App;
 use crate::http::envelope;
+use crate::http::once::Asks;
 use crate::http::request::{self, Target};
 use crate::merge::Resolve;
 use crate::precondition::{Precondition, Standing};
-use crate::record::answer::Context;
 use crate::record::draft::{self, Draft};
-use crate::record::store::{self, Found};
+use crate::record::store::{self, Found, Single};
 use crate::record::{Row, Run, conflict, history, list as page, query};
 use crate::version::{Tag, Version};
 
@@ -236,18 +236,22 @@ async fn write(
     options: Options,
     body: &[u8],
 ) -> Result<Response, Error> {
-    let _ = body;
     let Options { dry_run, on_conflict } = options;
-    let run = if dry_run { Run::Rehearsal } else { Run::Alone };
+    let Target { method, uri, headers, .. } = target;
+    let claim = app.claim("write", &Asks { method, uri, headers, body })?;
+    // What writes nothing may be asked any number of times.
+    let claim = claim.filter(|_| !dry_run);
+    let run = match &claim {
+        _ if dry_run => Run::Rehearsal,
+        Some(_) => Run::Within,
+        None => Run::Alone,
+    };
     let write = draft.into_write(target.resource.clone(), on_conflict, target.actor(), run);
-    let minimal = target.prefers("return=minimal");
-    let answer = app.db.run(move |conn| {
-        async move {
-            let outcome = store::write(conn, &write).await?;
-            Ok(Context::of(&write, minimal).answer(outcome))
-        }
-        .boxed()
-    });
+    let single = Single { write, minimal: target.prefers("return=minimal") };
+    if claim.is_some() {
+        return app.carry_out(single, claim).await;
+    }
+    let answer = app.db.run(move |conn| async move { single.answer(conn).await }.boxed());
     Ok(answer.await.map_err(|fault| app.failure(&fault))??.into_response())
 }
 

@@ -9,9 +9,10 @@ use sqlx::{AssertSqlSafe, Postgres, Row as _};
 use crate::catalog::Resource;
 use crate::catalog::key::Key;
 use crate::db::fault::Fault;
-use crate::db::transaction;
+use crate::db::transaction::{self, End, Work};
 use crate::error::{Code, Error};
 use crate::precondition::{Condition, Standing};
+use crate::record::answer::{Answer, Context};
 use crate::record::body::Assignments;
 use crate::record::reconcile::{Sides, Told};
 use crate::record::statement::{self, Shape};
@@ -55,6 +56,36 @@ pub async fn write(conn: &mut PgConnection, write: &Write) -> Result<Outcome, Fa
             Ok(None) => return Err(Fault::Retry),
             Err(fault) => return Err(fault),
         }
+    }
+}
+
+/// A write that a request is about, with the form of its answer.
+#[derive(Debug)]
+pub struct Single {
+    /// The write.
+    pub write: Write,
+    /// Whether the answer is the tag alone.
+    pub minimal: bool,
+}
+
+impl Single {
+    /// Runs it and words its answer.
+    ///
+    /// # Errors
+    /// As [`write()`].
+    pub async fn answer(&self, conn: &mut PgConnection) -> Result<Result<Answer, Error>, Fault> {
+        let outcome = write(conn, &self.write).await?;
+        Ok(Context::of(&self.write, self.minimal).answer(outcome))
+    }
+}
+
+impl Work for Single {
+    type Output = Result<Answer, Error>;
+
+    async fn run(&self, conn: &mut PgConnection) -> Result<End<Self::Output>, Fault> {
+        transaction::mark(conn).await?;
+        let answer = self.answer(conn).await?;
+        Ok(if answer.is_ok() { End::Commit(answer) } else { End::Rollback(answer) })
     }
 }
 

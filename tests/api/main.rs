@@ -13,9 +13,11 @@ mod preconditions;
 mod support;
 
 mod fuzzed;
+mod idempotency;
 mod interleavings;
 mod lists;
 mod openapi;
+mod operations;
 mod retention;
 mod values;
 mod walkthrough;
