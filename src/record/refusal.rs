@@ -253,9 +253,10 @@ async fn invalid_value(
         return Ok(invalid_key());
     }
     if let Ok(crate::record::Change::Increment(increment)) = &write.change {
-        let name = &write.resource.columns[increment.column].name;
-        let message = format!("{name} cannot be raised so far");
-        return Ok(Error::field(Code::InvalidValue, name, message));
+        let columns = increment.columns.iter().map(|&place| &write.resource.columns[place]);
+        let names: Vec<_> = columns.map(|column| column.name.as_str()).collect();
+        let message = format!("{} cannot be raised so far", names.join(", "));
+        return Ok(Error::field(Code::InvalidValue, names[0], message));
     }
     Ok(Error::new(Code::InvalidValue, "A value computed from the record cannot be stored"))
 }

@@ -14,6 +14,7 @@ use crate::error::{Code, Error};
 use crate::precondition::{Condition, Standing};
 use crate::record::answer::{Answer, Context};
 use crate::record::body::Assignments;
+use crate::record::increment::store::raise;
 use crate::record::reconcile::{Sides, Told};
 use crate::record::statement::{self, Shape};
 use crate::record::{
@@ -113,13 +114,7 @@ async fn attempt(conn: &mut PgConnection, write: &Write) -> Result<Option<Outcom
         (Change::JsonPatch(operations), Some(key)) => {
             patch::write(conn, write, key, operations).await
         }
-        (Change::Increment(increment), Some(key)) => {
-            let shape = Shape::Increment(increment.column);
-            let text = statement::text(&write.resource, &shape);
-            let query = conditional(&text, write, key).bind(&increment.by);
-            let result = execute(conn, write.run, query).await;
-            settle(conn, write, None, result, |row| Ok(Outcome::Applied(row_of(&row)?))).await
-        }
+        (Change::Increment(increment), Some(key)) => raise(conn, write, key, increment).await,
         (Change::Delete, Some(key)) => {
             let text = statement::text(&write.resource, &Shape::Delete);
             let result = execute(conn, write.run, conditional(&text, write, key)).await;
@@ -245,7 +240,7 @@ fn nothing_to_match(write: &Write) -> Outcome {
 }
 
 /// Starts a conditional statement with its parameters: key, versions wanted and not wanted, actor.
-fn conditional<'q>(
+pub(super) fn conditional<'q>(
     text: &std::sync::Arc<str>,
     write: &'q Write,
     key: &'q Key,
@@ -315,7 +310,7 @@ pub(super) async fn recover(
 }
 
 /// From what a conditional statement gave to what became of the write.
-async fn settle(
+pub(super) async fn settle(
     conn: &mut PgConnection,
     write: &Write,
     body: Option<&Assignments>,

@@ -14,6 +14,7 @@ mod support;
 
 mod fuzzed;
 mod idempotency;
+mod increments;
 mod interleavings;
 mod lists;
 mod openapi;
