@@ -160,6 +160,16 @@ impl Error {
         self.0.version
     }
 
+    /// The content of `error`, wherever it stands in an answer.
+    pub fn envelope(&self, request_id: &str) -> Value {
+        serde_json::json!({
+            "code": self.0.code.as_str(),
+            "message": self.0.message,
+            "details": self.0.details,
+            "request_id": request_id,
+        })
+    }
+
     /// Further headers of the answer.
     pub fn headers(&self) -> &[(&'static str, String)] {
         &self.0.headers

@@ -12,6 +12,7 @@
 //! - [`config`], [`service`], [`cli`]: put together and started.
 //! - [`postgres`]: the private database of `dev` and the tests.
 
+pub mod batch;
 pub mod catalog;
 pub mod cli;
 pub mod config;

@@ -108,3 +108,33 @@ pub async fn back(conn: &mut PgConnection) -> Result<(), Fault> {
     sqlx::raw_sql("ROLLBACK TO SAVEPOINT write").execute(conn).await?;
     Ok(())
 }
+
+/// Lets constraints that may wait do so, and marks the place that [`start_over`] returns to, and the
+/// one that [`back`] does.
+///
+/// # Errors
+/// Those of the database.
+pub async fn defer(conn: &mut PgConnection) -> Result<(), Fault> {
+    let deferred = "SET CONSTRAINTS ALL DEFERRED; SAVEPOINT whole; SAVEPOINT write";
+    sqlx::raw_sql(deferred).execute(conn).await?;
+    Ok(())
+}
+
+/// Holds what was done against every constraint that waited.
+///
+/// # Errors
+/// That of the first one that stands against it; only [`start_over`] goes on from there.
+pub async fn check(conn: &mut PgConnection) -> Result<(), Fault> {
+    sqlx::raw_sql("SET CONSTRAINTS ALL IMMEDIATE").execute(conn).await?;
+    Ok(())
+}
+
+/// Undoes all that was done since [`defer`]; from now on no constraint waits.
+///
+/// # Errors
+/// Those of the database.
+pub async fn start_over(conn: &mut PgConnection) -> Result<(), Fault> {
+    let anew = "ROLLBACK TO SAVEPOINT whole; SET CONSTRAINTS ALL IMMEDIATE; SAVEPOINT write";
+    sqlx::raw_sql(anew).execute(conn).await?;
+    Ok(())
+}

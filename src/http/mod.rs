@@ -66,6 +66,7 @@ pub fn router(app: App, cors_origins: &[String], demo: bool) -> Router {
         .route("/docs", get(docs::redirect))
         .route("/docs/", get(docs::index))
         .route("/docs/{file}", get(docs::asset))
+        .route("/api/v1/batch", post(crate::batch::http::run))
         .route("/api/v1/operations", get(operations::list))
         .route("/api/v1/operations/{id}", get(operations::show))
         .route("/api/v1/operations/{id}/retry", post(operations::retry))

@@ -118,7 +118,7 @@ fn stored(status: u16, body: String) -> Answer {
 fn rejection(id: &str, note: &str) -> Answer {
     let message = format!("The operation was rejected: {note}");
     let error = Error::new(Code::TransitionConflict, message).detail("operation", id);
-    let body = json!({ "error": envelope::envelope(&error, id), "data": null });
+    let body = json!({ "error": error.envelope(id), "data": null });
     stored(error.status(), body.to_string())
 }
 

@@ -9,7 +9,7 @@ use crate::db::Db;
 use crate::db::fault::Fault;
 use crate::operation::store;
 
-/// How long after the end of one sweep the next one begins.
+/// How long to wait before a sweep.
 const SWEEP: Duration = Duration::from_mins(1);
 /// How long to let others have the database between two steps.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -19,10 +19,10 @@ const BATCH: i32 = 500;
 /// Sweeps until the task is dropped.
 pub async fn run(db: Db) {
     loop {
+        tokio::time::sleep(SWEEP).await;
         if let Err(fault) = sweep(&db).await {
             tracing::warn!(?fault, "operations could not be purged");
         }
-        tokio::time::sleep(SWEEP).await;
     }
 }
 
