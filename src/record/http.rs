@@ -16,7 +16,8 @@ use crate::http::request::{self, Target};
 use crate::merge::Resolve;
 use crate::precondition::{Precondition, Standing};
 use crate::record::draft::{self, Draft};
-use crate::record::store::{self, Found, Single};
+use crate::record::run::store::Single;
+use crate::record::store::{self, Found};
 use crate::record::{Row, Run, conflict, history, list as page, query};
 use crate::version::{Tag, Version};
 

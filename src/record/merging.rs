@@ -9,8 +9,9 @@ use crate::db::fault::Fault;
 use crate::merge::{FieldVerdict, Resolve, Row as Fields};
 use crate::record::body::Assignments;
 use crate::record::reconcile::{self, Sides};
+use crate::record::run::store::execute;
 use crate::record::statement::{self, Shape};
-use crate::record::store::{self, execute};
+use crate::record::store;
 use crate::record::{Conflict, Merged, Outcome, Row, Run, Write};
 use crate::version::Version;
 

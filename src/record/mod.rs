@@ -18,6 +18,7 @@ pub mod query;
 pub mod reconcile;
 pub mod refusal;
 pub mod retention;
+pub mod run;
 pub mod statement;
 pub mod store;
 mod unique;
@@ -33,6 +34,8 @@ use crate::record::body::Assignments;
 use crate::record::increment::Increment;
 use crate::record::reconcile::Sides;
 use crate::version::Version;
+
+pub use run::Run;
 
 /// One write to one record. It owns all it needs, so that it can be handed to whoever runs it.
 #[derive(Debug)]
@@ -54,18 +57,6 @@ pub struct Write {
     pub actor: String,
     /// How it runs.
     pub run: Run,
-}
-
-/// How the statements of a write run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Run {
-    /// By themselves: the one that writes is its own transaction.
-    Alone,
-    /// In a transaction that is rolled back, to answer what would happen.
-    Rehearsal,
-    /// In somebody's transaction, who marked the place where the write begins
-    /// ([`crate::db::transaction::mark`]).
-    Within,
 }
 
 /// The kinds of write.

@@ -8,7 +8,8 @@ use crate::catalog::{Resource, quote_identifier};
 use crate::db::fault::{Constraint, Fault};
 use crate::error::{Code, Error};
 use crate::record::body::Assignments;
-use crate::record::{Row, Run, Verb, Write, store, unique};
+use crate::record::run::store::recover;
+use crate::record::{Row, Run, Verb, Write, unique};
 
 /// Says in the contract's words why the database refused a row.
 ///
@@ -307,7 +308,7 @@ pub(super) async fn key_is_valid(
         let cast = sqlx::query(AssertSqlSafe(text)).bind(part).persistent(false);
         match cast.execute(&mut *conn).await.map_err(Fault::from) {
             Ok(_) => {}
-            Err(fault) => match store::recover(conn, run, fault).await? {
+            Err(fault) => match recover(conn, run, fault).await? {
                 Fault::Value | Fault::Check(_) | Fault::Drifted | Fault::Mismatch => {
                     return Ok(false);
                 }

@@ -6,7 +6,8 @@ use crate::catalog::store::typed_default;
 use crate::catalog::{Resource, quote_identifier};
 use crate::db::fault::{Constraint, Fault};
 use crate::record::body::Assignments;
-use crate::record::{Row, Verb, Write, statement, store};
+use crate::record::run::store::recover;
+use crate::record::{Row, Verb, Write, statement};
 use crate::version::Version;
 
 /// An index that lets only one record have a value.
@@ -87,7 +88,7 @@ pub(super) async fn winner(
     match found.fetch_optional(&mut *conn).await.map_err(Fault::from) {
         Ok(found) => Ok(found.map(|(version, json)| Row { version: Version(version), json })),
         // The winner is a courtesy; what cannot be compared has none.
-        Err(fault) => match store::recover(conn, write.run, fault).await? {
+        Err(fault) => match recover(conn, write.run, fault).await? {
             Fault::Value | Fault::Mismatch | Fault::Check(_) | Fault::Null(_) => Ok(None),
             fault => Err(fault),
         },

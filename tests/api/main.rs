@@ -12,6 +12,7 @@
 mod preconditions;
 mod support;
 
+mod batch;
 mod fuzzed;
 mod idempotency;
 mod increments;

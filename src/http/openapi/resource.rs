@@ -191,13 +191,19 @@ impl Described<'_> {
     fn create(&self) -> Value {
         let row = data(&self.schema(""));
         self.operation("create", &format!("A new record of {}", self.resource.name))
-            .common(&["DryRun", "PreferReturnCreated"])
+            .common(&["IdempotencyKey", "DryRun", "PreferReturnCreated"])
             .common(&REQUEST)
             .body([("application/json", self.schema("Create"))])
             .success(
                 201,
                 "The new record",
-                &["Location", "Content-Location", "ETag", "Preference-Applied"],
+                &[
+                    "Location",
+                    "Content-Location",
+                    "ETag",
+                    "Preference-Applied",
+                    "Idempotency-Replayed",
+                ],
                 Some(row),
             )
             .links(201, self.links())
@@ -224,7 +230,7 @@ impl Described<'_> {
         .success(
             201,
             "The new record",
-            &["Location", "Content-Location", "ETag", "Preference-Applied"],
+            &["Location", "Content-Location", "ETag", "Preference-Applied", "Idempotency-Replayed"],
             Some(created),
         )
         .failures(&BODY)
@@ -260,7 +266,7 @@ impl Described<'_> {
         let operation =
             self.operation("delete", &format!("Delete a record of {}", self.resource.name));
         self.guarded(operation.common(&["DryRun", "IfMatch", "IfNoneMatch"]))
-            .success(204, "The record is gone", &[], None)
+            .success(204, "The record is gone", &["Idempotency-Replayed"], None)
             .finish()
     }
 
@@ -272,8 +278,8 @@ impl Described<'_> {
     /// What every write of a row has in common.
     fn write(&self, operation: Operation) -> Operation {
         let row = data(&self.schema(""));
-        let headers = ["ETag", "Content-Location", "Counterfoil-Result"];
-        let minimal = ["ETag", "Preference-Applied", "Counterfoil-Result"];
+        let headers = ["ETag", "Content-Location", "Counterfoil-Result", "Idempotency-Replayed"];
+        let minimal = ["ETag", "Preference-Applied", "Counterfoil-Result", "Idempotency-Replayed"];
         self.guarded(operation.common(&["DryRun", "IfMatch", "IfNoneMatch"]))
             .success(200, "The row as it is now", &headers, Some(row))
             .success(204, "It is done; the row was not asked for", &minimal, None)
@@ -282,6 +288,7 @@ impl Described<'_> {
     /// What every write to a record can run into.
     fn guarded(&self, operation: Operation) -> Operation {
         let operation = operation
+            .common(&["IdempotencyKey"])
             .common(&REQUEST)
             .failures(&ANY)
             .failures(&WRITE)

@@ -7,8 +7,9 @@ use crate::catalog::key::Key;
 use crate::db::fault::Fault;
 use crate::error::{Code, Error};
 use crate::record::increment::Increment;
+use crate::record::run::store::execute;
 use crate::record::statement::{self, Shape};
-use crate::record::store::{bind_key, conditional, execute, row_of, settle};
+use crate::record::store::{bind_key, conditional, row_of, settle};
 use crate::record::{Outcome, Write};
 
 /// The one statement; where it misses, others explain it.
