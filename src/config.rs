@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::num::NonZeroU16;
 use std::path::Path;
 
 use serde::Deserialize;
@@ -30,6 +31,8 @@ pub struct Server {
     pub connections: Option<usize>,
     /// The origins that browsers may call from; `*` for any.
     pub cors_origins: Vec<String>,
+    /// For how many hours an `Idempotency-Key` is remembered with its answer.
+    pub keep_operations_hours: Option<NonZeroU16>,
     /// Whether the page of the demo is served at `/demo`; `dev` serves it with its demo tables.
     pub demo: bool,
 }

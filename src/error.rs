@@ -37,6 +37,7 @@ codes! {
     InvalidQuery "INVALID_QUERY" 400 "The query string asks for something that does not exist",
     InvalidCursor "INVALID_CURSOR" 400 "The page cursor is not one of this list's",
     InvalidId "INVALID_ID" 400 "The id in the path cannot be one of this resource's",
+    InvalidIdempotencyKey "INVALID_IDEMPOTENCY_KEY" 400 "Idempotency-Key cannot be read",
     Unauthenticated "UNAUTHENTICATED" 401 "The request says not who makes it",
     NotAllowed "NOT_ALLOWED" 403 "The caller may not do this",
     NotFound "NOT_FOUND" 404 "There is nothing at this address",
@@ -44,6 +45,8 @@ codes! {
     RecordDeleted "RECORD_DELETED" 410 "The record was deleted",
     WriteConflict "WRITE_CONFLICT" 409 "The record changed since the client read it",
     AlreadyExists "ALREADY_EXISTS" 409 "Another record has this id or unique value",
+    TransitionConflict "TRANSITION_CONFLICT" 409 "What is there is not in a state that allows it",
+    OperationInProgress "OPERATION_IN_PROGRESS" 409 "The first request under this Idempotency-Key is not decided",
     Referenced "REFERENCED" 409 "Other records refer to this one",
     PreconditionFailed "PRECONDITION_FAILED" 412 "If-None-Match names the current version",
     BodyTooLarge "BODY_TOO_LARGE" 413 "The body is larger than the limit",
@@ -53,6 +56,7 @@ codes! {
     InvalidValue "INVALID_VALUE" 422 "A value cannot be stored in its field",
     CheckFailed "CHECK_FAILED" 422 "The record would break a rule of its table",
     ReferenceNotFound "REFERENCE_NOT_FOUND" 422 "A field refers to a record that is not there",
+    IdempotencyKeyReused "IDEMPOTENCY_KEY_REUSED" 422 "The Idempotency-Key belongs to another request",
     PreconditionRequired "PRECONDITION_REQUIRED" 428 "The resource takes no write without If-Match",
     Internal "INTERNAL" 500 "The service failed",
     Overloaded "OVERLOADED" 503 "The service has more to do than it can take on",
@@ -163,6 +167,16 @@ impl Error {
     /// The version of the current row.
     pub fn version(&self) -> Option<Version> {
         self.0.version
+    }
+
+    /// The content of `error`, wherever it stands in an answer.
+    pub fn envelope(&self, request_id: &str) -> Value {
+        serde_json::json!({
+            "code": self.0.code.as_str(),
+            "message": self.0.message,
+            "details": self.0.details,
+            "request_id": request_id,
+        })
     }
 
     /// Further headers of the answer.

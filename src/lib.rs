@@ -12,6 +12,7 @@
 //! - [`config`], [`service`], [`cli`]: put together and started.
 //! - [`postgres`]: the private database of `dev` and the tests.
 
+pub mod batch;
 pub mod catalog;
 pub mod cli;
 pub mod config;
@@ -22,6 +23,7 @@ pub mod heavy;
 pub mod http;
 pub mod json;
 pub mod merge;
+pub mod operation;
 pub mod postgres;
 pub mod precondition;
 pub mod record;

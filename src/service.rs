@@ -1,5 +1,6 @@
 //! The service put together: database, catalogue, routes. `serve`, `dev` and the tests start it here.
 
+use std::num::NonZeroU16;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
@@ -13,11 +14,15 @@ use crate::config::Config;
 use crate::db::connect::{self, OLDEST};
 use crate::db::{Db, migrate};
 use crate::http::{self, App, Limits};
+use crate::operation::purge;
 use crate::record::retention;
 
 /// Connections to the database where nothing else is said: enough to keep a small server's cores
 /// busy, few enough for PostgreSQL to serve them side by side.
 pub const CONNECTIONS: usize = 8;
+
+/// For how many hours an `Idempotency-Key` is remembered where nothing else is said.
+pub const KEEP_OPERATIONS_HOURS: u16 = 24;
 
 /// Why the service cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -45,7 +50,7 @@ pub struct Service {
     pub router: Router,
     /// What its handlers work with.
     pub app: App,
-    tasks: [JoinHandle<()>; 2],
+    tasks: [JoinHandle<()>; 3],
 }
 
 impl Drop for Service {
@@ -79,12 +84,18 @@ pub async fn start(database_url: &str, config: Config) -> Result<Service, StartE
         catalog: Arc::new(ArcSwap::from_pointee(catalog)),
         refresh: Arc::new(Notify::new()),
         limits: Limits::default(),
+        keep_operations_hours: config
+            .server
+            .keep_operations_hours
+            .map_or(KEEP_OPERATIONS_HOURS, NonZeroU16::get)
+            .into(),
         openapi: http::openapi::serve::Cache::default(),
     };
     let (db, catalog, refresh) = (app.db.clone(), app.catalog.clone(), app.refresh.clone());
     let router = http::router(app.clone(), &config.server.cors_origins, config.server.demo);
     let tasks = [
         tokio::spawn(retention::run(db.clone(), catalog.clone())),
+        tokio::spawn(purge::run(db.clone())),
         tokio::spawn(watch::run(db, catalog, refresh, Arc::new(config))),
     ];
     Ok(Service { router, app, tasks })

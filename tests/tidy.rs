@@ -92,6 +92,25 @@ fn the_database_rooms_know_nothing_of_http() {
     }
 }
 
+/// Batches and operations are made of records; records know neither.
+#[test]
+fn rooms_are_entered_in_one_direction() {
+    let pure = ["batch/read.rs", "batch/order.rs", "batch/answer.rs", "operation/fingerprint.rs"];
+    for (name, code) in sources() {
+        if name.starts_with("record/") {
+            for room in ["crate::batch", "crate::operation"] {
+                assert!(lines_with(&code, room).is_empty(), "{name} knows of {room}");
+            }
+        }
+        if name.starts_with("operation/") && !name.ends_with("/http.rs") {
+            assert!(lines_with(&code, "crate::batch").is_empty(), "{name} knows of batches");
+        }
+        if pure.contains(&name.as_str()) {
+            assert!(lines_with(&code, "crate::http").is_empty(), "{name} knows of HTTP");
+        }
+    }
+}
+
 #[test]
 fn the_predicate_is_made_in_one_place() {
     only_in("= ANY({wanted}", |name| name == "precondition.rs");

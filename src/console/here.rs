@@ -15,6 +15,7 @@ use crate::console::words;
 use crate::error::{Code, Error};
 use crate::http::App;
 use crate::http::request;
+use crate::record::draft;
 
 /// A form holds every value twice, and escaped; this many times the limit on a body is taken.
 const FORM_TO_BODY: usize = 8;
@@ -114,7 +115,7 @@ pub(super) async fn form(app: &App, request: Request) -> Result<Submitted, Error
     let (parts, body) = request.into_parts();
     let given = request::media_type(&parts.headers);
     if given != "application/x-www-form-urlencoded" {
-        return Err(request::unsupported(&given, "application/x-www-form-urlencoded"));
+        return Err(draft::unsupported(&given, "application/x-www-form-urlencoded"));
     }
     let whole = Request::from_parts(parts.clone(), body);
     let bytes = request::body(whole, app.limits.body.saturating_mul(FORM_TO_BODY)).await?;

@@ -10,7 +10,7 @@ use crate::json::Member;
 use crate::precondition::{Condition, Precondition};
 use crate::record::history::{self, Entry};
 use crate::record::store::{self, Found};
-use crate::record::{Change, Outcome, Verb, Write, body};
+use crate::record::{Change, Outcome, Run, Verb, Write, body};
 use crate::version::Version;
 
 /// A write to one record, on behalf of a form.
@@ -84,7 +84,7 @@ impl Draft {
             precondition: self.precondition,
             on_conflict: None,
             actor: here.visitor.actor.clone(),
-            dry_run: false,
+            run: Run::Alone,
         }
     }
 

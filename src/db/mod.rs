@@ -5,6 +5,7 @@
 pub mod connect;
 pub mod fault;
 pub mod migrate;
+pub mod transaction;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;

@@ -9,7 +9,7 @@ use axum::http::header::{ACCEPT, CONTENT_TYPE, ETAG, HeaderName};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use serde_json::{Value, json};
+use serde_json::json;
 use uuid::Uuid;
 
 use crate::error::Error;
@@ -21,6 +21,10 @@ const MOST_ID: usize = 128;
 
 /// The media type of RFC 9457.
 const PROBLEM: &str = "application/problem+json";
+
+/// The id of a request, for handlers that word failures themselves.
+#[derive(Clone, Debug)]
+pub struct RequestId(pub String);
 
 impl IntoResponse for Error {
     /// Leaves the failure for [`finish`], which knows the request id and what the client accepts.
@@ -42,8 +46,10 @@ impl IntoResponse for Answer {
             json_response(status, self.body)
         };
         for (name, value) in &self.headers {
-            if let Ok(value) = HeaderValue::from_str(value) {
-                response.headers_mut().insert(HeaderName::from_static(name), value);
+            if let Ok(name) = HeaderName::from_bytes(name.as_bytes())
+                && let Ok(value) = HeaderValue::from_str(value)
+            {
+                response.headers_mut().insert(name, value);
             }
         }
         response
@@ -68,11 +74,12 @@ pub fn json_response(status: StatusCode, body: String) -> Response {
 }
 
 /// Gives every request an id, every failure its body, and the log its line.
-pub async fn finish(request: Request, next: Next) -> Response {
+pub async fn finish(mut request: Request, next: Next) -> Response {
     let began = Instant::now();
     let id = request_id(request.headers());
     let problem = accepts_problem(request.headers());
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+    request.extensions_mut().insert(RequestId(id.clone()));
     let mut response = next.run(request).await;
     let code = match response.extensions_mut().remove::<Error>() {
         Some(error) => {
@@ -129,7 +136,7 @@ fn render(response: &mut Response, error: &Error, id: &str, problem: bool) {
         });
         (PROBLEM, head)
     } else {
-        let head = json!({ "error": envelope(error, id) });
+        let head = json!({ "error": error.envelope(id) });
         ("application/json", head)
     };
     // The row is PostgreSQL's text; it is put in as it is, so that its numbers keep their digits.
@@ -148,14 +155,4 @@ fn render(response: &mut Response, error: &Error, id: &str, problem: bool) {
             headers.insert(HeaderName::from_static(name), value);
         }
     }
-}
-
-/// The content of `error`, also where it stands inside another answer.
-pub fn envelope(error: &Error, request_id: &str) -> Value {
-    json!({
-        "code": error.code().as_str(),
-        "message": error.message(),
-        "details": error.details(),
-        "request_id": request_id,
-    })
 }

@@ -6,6 +6,7 @@ pub mod docs;
 pub mod envelope;
 mod failure;
 pub mod health;
+pub mod once;
 pub mod openapi;
 pub mod request;
 pub mod server;
@@ -34,6 +35,8 @@ pub struct App {
     pub refresh: Arc<tokio::sync::Notify>,
     /// The limits on what a stranger may send.
     pub limits: Limits,
+    /// For how many hours the answers of operations are kept.
+    pub keep_operations_hours: i32,
     /// The description of the resources, as it was last written.
     pub openapi: openapi::serve::Cache,
 }
@@ -53,6 +56,7 @@ impl Default for Limits {
 
 /// Every route, in one list; the demo's page only where it is wanted.
 pub fn router(app: App, cors_origins: &[String], demo: bool) -> Router {
+    use crate::operation::http as operations;
     use record::{http as records, past};
     let demo = if demo { assets::demo() } else { Router::new() };
     let router = demo
@@ -62,6 +66,11 @@ pub fn router(app: App, cors_origins: &[String], demo: bool) -> Router {
         .route("/docs", get(docs::redirect))
         .route("/docs/", get(docs::index))
         .route("/docs/{file}", get(docs::asset))
+        .route("/api/v1/batch", post(crate::batch::http::run))
+        .route("/api/v1/operations", get(operations::list))
+        .route("/api/v1/operations/{id}", get(operations::show))
+        .route("/api/v1/operations/{id}/retry", post(operations::retry))
+        .route("/api/v1/operations/{id}/resolve", post(operations::resolve))
         .route("/api/v1/{resource}", get(records::list).post(records::create))
         .route(
             "/api/v1/{resource}/{id}",

@@ -7,7 +7,7 @@ use axum::body::{Body, to_bytes};
 use axum::extract::{FromRequestParts, Request};
 use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, IF_MATCH, IF_NONE_MATCH};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderValue, Uri};
+use axum::http::{HeaderMap, HeaderValue, Method, Uri};
 use bytes::Bytes;
 
 use crate::catalog::key::Key;
@@ -15,6 +15,7 @@ use crate::catalog::{Catalog, Resource};
 use crate::error::{Code, Error};
 use crate::http::App;
 use crate::precondition::Precondition;
+use crate::record::draft::unsupported;
 
 /// How long a client may take over its body.
 const BODY_TIME: Duration = Duration::from_secs(30);
@@ -29,6 +30,10 @@ pub struct Target {
     pub resource: Arc<Resource>,
     /// The path's segments after `/api/v1/{resource}`, percent-encoded as they came.
     segments: Vec<String>,
+    /// The request's method.
+    pub method: Method,
+    /// The request's address.
+    pub uri: Uri,
     /// The request's headers.
     pub headers: HeaderMap,
     /// The query string's parameters, decoded, in order.
@@ -39,22 +44,24 @@ impl FromRequestParts<App> for Target {
     type Rejection = Error;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Error> {
-        Self::find(&app.catalog.load(), &parts.uri, &parts.headers)
+        Self::find(&app.catalog.load(), parts)
     }
 }
 
 impl Target {
-    fn find(catalog: &Catalog, uri: &Uri, headers: &HeaderMap) -> Result<Self, Error> {
+    fn find(catalog: &Catalog, parts: &Parts) -> Result<Self, Error> {
+        let (method, uri) = (parts.method.clone(), parts.uri.clone());
         let mut segments = uri.path().split('/').skip(3);
         let name = segments.next().unwrap_or_default();
         let resource = catalog.resource(name).cloned().ok_or_else(|| {
             Error::new(Code::NotFound, format!("There is no resource \"{name}\""))
         })?;
-        let parameters = axum::extract::Query::<Vec<(String, String)>>::try_from_uri(uri)
+        let parameters = axum::extract::Query::<Vec<(String, String)>>::try_from_uri(&uri)
             .map_err(|_| Error::new(Code::InvalidQuery, "The query string cannot be read"))?
             .0;
         let segments = segments.map(str::to_owned).collect();
-        Ok(Self { resource, segments, headers: headers.clone(), parameters })
+        let headers = parts.headers.clone();
+        Ok(Self { resource, segments, method, uri, headers, parameters })
     }
 
     /// The key in the path.
@@ -76,26 +83,34 @@ impl Target {
         Precondition::from_headers(lines(IF_MATCH), lines(IF_NONE_MATCH), strict)
     }
 
-    /// Who makes the request. Without authentication that is what `X-Actor` says.
+    /// Who makes the request.
     pub fn actor(&self) -> String {
-        let named =
-            self.headers.get("x-actor").map(|actor| String::from_utf8_lossy(actor.as_bytes()));
-        match named.as_deref().map(str::trim) {
-            None | Some("") => "anonymous".to_owned(),
-            Some(actor) => actor.chars().filter(|c| !c.is_control()).take(MOST_ACTOR).collect(),
-        }
+        actor(&self.headers)
     }
 
-    /// Whether `Prefer` (RFC 7240) holds this preference: `return=minimal`.
+    /// Whether `Prefer` holds this preference.
     pub fn prefers(&self, preference: &str) -> bool {
-        self.headers.get_all("prefer").iter().any(|line| {
-            line.to_str().is_ok_and(|line| {
-                line.split([',', ';']).any(|part| {
-                    part.trim().replace([' ', '"'], "").eq_ignore_ascii_case(preference)
-                })
-            })
-        })
+        prefers(&self.headers, preference)
     }
+}
+
+/// Who makes a request. Without authentication that is what `X-Actor` says.
+pub fn actor(headers: &HeaderMap) -> String {
+    let named = headers.get("x-actor").map(|actor| String::from_utf8_lossy(actor.as_bytes()));
+    match named.as_deref().map(str::trim) {
+        None | Some("") => "anonymous".to_owned(),
+        Some(actor) => actor.chars().filter(|c| !c.is_control()).take(MOST_ACTOR).collect(),
+    }
+}
+
+/// Whether `Prefer` (RFC 7240) holds this preference: `return=minimal`.
+pub fn prefers(headers: &HeaderMap, preference: &str) -> bool {
+    headers.get_all("prefer").iter().any(|line| {
+        line.to_str().is_ok_and(|line| {
+            line.split([',', ';'])
+                .any(|part| part.trim().replace([' ', '"'], "").eq_ignore_ascii_case(preference))
+        })
+    })
 }
 
 /// The media type of a body, in lower case and without parameters; empty where none is named.
@@ -116,12 +131,6 @@ pub fn demand_json(headers: &HeaderMap) -> Result<(), Error> {
         "" | "application/json" => Ok(()),
         other => Err(unsupported(other, "application/json").header("accept", "application/json")),
     }
-}
-
-/// The answer to a media type that is not taken.
-pub fn unsupported(given: &str, taken: &'static str) -> Error {
-    let message = format!("The body is {given}; this request takes {taken} (Content-Type)");
-    Error::new(Code::UnsupportedMediaType, message)
 }
 
 /// Reads a whole body within the limit.

@@ -1,10 +1,12 @@
 //! From what became of a write to its answer, whatever carries it: a response of its own, a line of a
 //! batch, or the stored answer of an operation.
 
+use std::borrow::Cow;
+
 use crate::catalog::Resource;
 use crate::catalog::key::Key;
 use crate::error::Error;
-use crate::record::{Merged, Outcome, Row, Verb, conflict};
+use crate::record::{Merged, Outcome, Row, Verb, Write, conflict};
 use crate::version::Tag;
 
 /// An answer to a write that holds.
@@ -13,7 +15,7 @@ pub struct Answer {
     /// The HTTP status.
     pub status: u16,
     /// Further headers, names in lower case.
-    pub headers: Vec<(&'static str, String)>,
+    pub headers: Vec<(Cow<'static, str>, String)>,
     /// The JSON text of the body; empty where there is none.
     pub body: String,
 }
@@ -31,7 +33,12 @@ pub struct Context<'a> {
     pub minimal: bool,
 }
 
-impl Context<'_> {
+impl<'a> Context<'a> {
+    /// The context of a write's answer.
+    pub fn of(write: &'a Write, minimal: bool) -> Self {
+        Self { resource: &write.resource, key: write.key.as_ref(), verb: write.verb, minimal }
+    }
+
     /// The answer to an outcome.
     ///
     /// # Errors
@@ -41,12 +48,12 @@ impl Context<'_> {
             Outcome::Applied(row) => Ok(self.written(200, &row)),
             Outcome::Created(row, key) => {
                 let mut answer = Context { key: Some(&key), ..self }.written(201, &row);
-                answer.headers.push(("location", address(self.resource, &key)));
+                answer.headers.push(("location".into(), address(self.resource, &key)));
                 Ok(answer)
             }
             Outcome::AlreadyApplied(row) => {
                 let mut answer = self.written(200, &row);
-                answer.headers.push(("counterfoil-result", "already-applied".to_owned()));
+                answer.headers.push(("counterfoil-result".into(), "already-applied".to_owned()));
                 Ok(answer)
             }
             Outcome::Deleted => {
@@ -72,14 +79,14 @@ impl Context<'_> {
 
     /// The row, or only its tag.
     fn written(self, status: u16, row: &Row) -> Answer {
-        let mut headers = vec![("etag", Tag::write(row.version))];
+        let mut headers = vec![("etag".into(), Tag::write(row.version))];
         if self.minimal {
-            headers.push(("preference-applied", "return=minimal".to_owned()));
+            headers.push(("preference-applied".into(), "return=minimal".to_owned()));
             let status = if status == 201 { 201 } else { 204 };
             return Answer { status, headers, body: String::new() };
         }
         if let Some(key) = self.key {
-            headers.push(("content-location", address(self.resource, key)));
+            headers.push(("content-location".into(), address(self.resource, key)));
         }
         Answer { status, headers, body: data(&row.json, "") }
     }
@@ -87,7 +94,7 @@ impl Context<'_> {
     /// The row, and what it was made of.
     fn merged(self, row: &Row, merged: &Merged) -> Answer {
         let mut answer = self.written(200, row);
-        answer.headers.push(("counterfoil-result", "merged".to_owned()));
+        answer.headers.push(("counterfoil-result".into(), "merged".to_owned()));
         if !self.minimal {
             let made_of = serde_json::json!({
                 "base": merged.base.0,

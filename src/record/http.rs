@@ -6,30 +6,20 @@ use axum::extract::{Request, State};
 use axum::http::header::{ETAG, LINK};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse as _, Response};
-use bytes::Bytes;
 use futures_util::FutureExt as _;
 
-use crate::catalog::Resource;
-use crate::catalog::key::Key;
 use crate::error::{Code, Error};
-use crate::heavy;
 use crate::http::App;
 use crate::http::envelope;
+use crate::http::once::Asks;
 use crate::http::request::{self, Target};
-use crate::json;
 use crate::merge::Resolve;
 use crate::precondition::{Precondition, Standing};
-use crate::record::answer::Context;
+use crate::record::draft::{self, Draft};
+use crate::record::run::store::Single;
 use crate::record::store::{self, Found};
-use crate::record::{
-    Change, Row, Verb, Write, body, conflict, history, increment, list as page,
-    patch as json_patch, query,
-};
+use crate::record::{Row, Run, conflict, history, list as page, query};
 use crate::version::{Tag, Version};
-
-/// The media types that PATCH takes.
-const PATCH_TYPES: &str =
-    "application/merge-patch+json, application/json, application/json-patch+json";
 
 /// `GET /{resource}/{id}`
 pub async fn read(State(app): State<App>, target: Target) -> Result<Response, Error> {
@@ -150,11 +140,8 @@ pub async fn create(
     let precondition = target.precondition()?;
     let options = Options::read(&target)?;
     let bytes = request::body(request, app.limits.body).await?;
-    let change = json::read_object(&bytes)
-        .and_then(|members| body::create(&target.resource, None, members))
-        .map(Change::Create);
-    let draft = Draft { key: None, verb: Verb::Create, change, precondition, options };
-    write(&app, &target, draft).await
+    let draft = Draft::create(&target.resource, precondition, &bytes);
+    write(&app, &target, draft, options, &bytes).await
 }
 
 /// `PUT /{resource}/{id}`
@@ -168,15 +155,8 @@ pub async fn replace(
     let precondition = target.precondition()?;
     let options = Options::read(&target)?;
     let bytes = request::body(request, app.limits.body).await?;
-    let members = json::read_object(&bytes);
-    let (verb, change) = if precondition.demands_absence() {
-        let body = members.and_then(|m| body::create(&target.resource, Some(&key), m));
-        (Verb::Create, body.map(Change::Create))
-    } else {
-        let body = members.and_then(|m| body::replace(&target.resource, &key, m));
-        (Verb::Replace, body.map(Change::Replace))
-    };
-    write(&app, &target, Draft { key: Some(key), verb, change, precondition, options }).await
+    let draft = Draft::replace(&target.resource, key, precondition, &bytes);
+    write(&app, &target, draft, options, &bytes).await
 }
 
 /// `PATCH /{resource}/{id}`
@@ -187,39 +167,19 @@ pub async fn patch(
 ) -> Result<Response, Error> {
     let key = target.key()?;
     let media_type = request::media_type(&target.headers);
-    if !PATCH_TYPES.split(", ").any(|taken| taken == media_type) && !media_type.is_empty() {
-        let refused = request::unsupported(&media_type, PATCH_TYPES);
-        return Err(refused.header("accept-patch", PATCH_TYPES));
-    }
+    draft::demand_patch_type(&media_type)?;
     let precondition = target.precondition()?;
     let options = Options::read(&target)?;
     let bytes = request::body(request, app.limits.body).await?;
-    let change = read_patch(&target.resource, &key, &media_type, &bytes);
-    let key = Some(key);
-    write(&app, &target, Draft { key, verb: Verb::Patch, change, precondition, options }).await
-}
-
-fn read_patch(
-    resource: &Resource,
-    key: &Key,
-    media_type: &str,
-    bytes: &Bytes,
-) -> Result<Change, Error> {
-    if media_type == "application/json-patch+json" {
-        return json_patch::read(bytes).map(Change::JsonPatch);
-    }
-    let merge = media_type == "application/merge-patch+json";
-    let members = json::read_object(bytes)?;
-    body::patch(resource, key, members, merge).map(Change::Patch)
+    let draft = Draft::patch(&target.resource, key, precondition, &media_type, &bytes);
+    write(&app, &target, draft, options, &bytes).await
 }
 
 /// `DELETE /{resource}/{id}`
 pub async fn delete(State(app): State<App>, target: Target) -> Result<Response, Error> {
-    let key = Some(target.key()?);
-    let precondition = target.precondition()?;
+    let draft = Draft::delete(target.key()?, target.precondition()?);
     let options = Options::read(&target)?;
-    let change = Ok(Change::Delete);
-    write(&app, &target, Draft { key, verb: Verb::Delete, change, precondition, options }).await
+    write(&app, &target, draft, options, b"").await
 }
 
 /// `POST /{resource}/{id}/increment`
@@ -228,36 +188,13 @@ pub async fn increment(
     target: Target,
     request: Request,
 ) -> Result<Response, Error> {
-    let key = Some(target.key()?);
+    let key = target.key()?;
     request::demand_json(&target.headers)?;
     let precondition = target.precondition()?;
     let options = Options::read(&target)?;
     let bytes = request::body(request, app.limits.body).await?;
-    let change = increment::read(&target.resource, &bytes).map(Change::Increment);
-    write(&app, &target, Draft { key, verb: Verb::Increment, change, precondition, options }).await
-}
-
-/// A write as the request has it, before it is handed to the database.
-struct Draft {
-    key: Option<Key>,
-    verb: Verb,
-    change: Result<Change, Error>,
-    precondition: Precondition,
-    options: Options,
-}
-
-impl Draft {
-    /// Lets the write fail, where the record is there, for want of an `If-Match` that the resource
-    /// insists on. That comes ahead of what `If-None-Match` says and of what the body says.
-    fn demand_if_match(&mut self, resource: &Resource) {
-        let needed = self.verb != Verb::Create && self.precondition.if_match.is_none();
-        if resource.settings.require_if_match && needed {
-            let message =
-                "This resource takes no write without If-Match: read the record and send its ETag";
-            self.change = Err(Error::new(Code::PreconditionRequired, message));
-            self.precondition = Precondition::default();
-        }
-    }
+    let draft = Draft::increment(&target.resource, key, precondition, &bytes);
+    write(&app, &target, draft, options, &bytes).await
 }
 
 /// The parameters of a write.
@@ -280,12 +217,8 @@ impl Options {
                 ("dry_run", "true" | "") => options.dry_run = true,
                 ("dry_run", "false") => {}
                 ("dry_run", _) => return Err(wrong("true or false")),
-                ("on_conflict", "fail") => options.on_conflict = None,
-                ("on_conflict", "merge") => options.on_conflict = Some(Resolve::Fail),
-                ("on_conflict", "merge_mine") => options.on_conflict = Some(Resolve::Mine),
-                ("on_conflict", "merge_theirs") => options.on_conflict = Some(Resolve::Theirs),
-                ("on_conflict", _) => {
-                    return Err(wrong("fail, merge, merge_mine or merge_theirs"));
+                ("on_conflict", word) => {
+                    options.on_conflict = draft::on_conflict(word).map_err(wrong)?;
                 }
                 _ => {
                     let message = format!("This request takes no parameter \"{name}\"");
@@ -297,30 +230,30 @@ impl Options {
     }
 }
 
-async fn write(app: &App, target: &Target, mut draft: Draft) -> Result<Response, Error> {
-    draft.demand_if_match(&target.resource);
-    let Draft { key, verb, change, precondition, options } = draft;
+async fn write(
+    app: &App,
+    target: &Target,
+    draft: Draft,
+    options: Options,
+    body: &[u8],
+) -> Result<Response, Error> {
     let Options { dry_run, on_conflict } = options;
-    let resource = target.resource.clone();
-    let actor = target.actor();
-    let write = Write {
-        resource,
-        key: key.clone(),
-        verb,
-        change,
-        precondition,
-        on_conflict,
-        actor,
-        dry_run,
+    let Target { method, uri, headers, .. } = target;
+    let claim = app.claim("write", &Asks { method, uri, headers, body })?;
+    // What writes nothing may be asked any number of times.
+    let claim = claim.filter(|_| !dry_run);
+    let run = match &claim {
+        _ if dry_run => Run::Rehearsal,
+        Some(_) => Run::Within,
+        None => Run::Alone,
     };
-    let outcome =
-        app.db.run(move |conn| async move { store::write(conn, &write).await }.boxed()).await;
-    let outcome = outcome.map_err(|fault| app.failure(&fault))?;
-    let (resource, key) = (&*target.resource, key.as_ref());
-    let minimal = target.prefers("return=minimal");
-    let context = Context { resource, key, verb, minimal };
-    let answer = heavy::compute(outcome.size(), || context.answer(outcome));
-    Ok(answer?.into_response())
+    let write = draft.into_write(target.resource.clone(), on_conflict, target.actor(), run);
+    let single = Single { write, minimal: target.prefers("return=minimal") };
+    if claim.is_some() {
+        return app.carry_out(single, claim).await;
+    }
+    let answer = app.db.run(move |conn| async move { single.answer(conn).await }.boxed());
+    Ok(answer.await.map_err(|fault| app.failure(&fault))??.into_response())
 }
 
 fn set(headers: &mut HeaderMap, name: &'static str, value: &str) {

@@ -10,9 +10,10 @@ use crate::heavy;
 use crate::merge::{FieldVerdict, Resolve, Row as Fields};
 use crate::record::body::Assignments;
 use crate::record::reconcile::{self, Sides};
+use crate::record::run::store::execute;
 use crate::record::statement::{self, Shape};
-use crate::record::store::{self, execute};
-use crate::record::{Conflict, Merged, Outcome, Row, Write};
+use crate::record::store;
+use crate::record::{Conflict, Merged, Outcome, Row, Run, Write};
 use crate::version::Version;
 
 /// How often a merge is made anew because the row moved again meanwhile.
@@ -72,7 +73,7 @@ pub(super) async fn decided(
     };
     let text = statement::text(&write.resource, &Shape::Merge(body.set.clone()));
     let query = store::conditional(&text, write, key).bind(&body.json).bind(parents);
-    let result = execute(conn, write.dry_run, query).await;
+    let result = execute(conn, write.run, query).await;
     store::settle(conn, write, Some(body), result, |row| Ok(Outcome::Applied(store::row_of(&row)?)))
         .await
 }
@@ -124,8 +125,9 @@ async fn attempt(
         .bind(&write.actor)
         .bind(&plan.assignments.json)
         .bind(format!("{{{},{onto}}}", plan.base));
-    match execute(conn, write.dry_run, query).await {
+    match execute(conn, write.run, query).await {
         Ok(Some(row)) => {
+            forget_parents(conn, write).await?;
             let merged = Merged { base: plan.base, onto, fields: plan.fields.clone() };
             Ok(Some(Outcome::Merged(store::row_of(&row)?, merged)))
         }
@@ -136,4 +138,12 @@ async fn attempt(
             Ok(Some(Outcome::Refused(error.detail("merged", true))))
         }
     }
+}
+
+/// Lets later writes of the same transaction be merges of nothing.
+async fn forget_parents(conn: &mut PgConnection, write: &Write) -> Result<(), Fault> {
+    if write.run == Run::Within {
+        sqlx::query("SELECT set_config('counterfoil.merged_from', '', true)").execute(conn).await?;
+    }
+    Ok(())
 }

@@ -4,10 +4,13 @@
 pub mod answer;
 pub mod body;
 pub mod conflict;
+pub mod draft;
+pub mod failure;
 pub mod history;
 pub mod http;
 pub mod increment;
 pub mod list;
+pub mod many;
 pub mod merging;
 pub mod past;
 pub mod patch;
@@ -15,6 +18,7 @@ pub mod query;
 pub mod reconcile;
 pub mod refusal;
 pub mod retention;
+pub mod run;
 pub mod statement;
 pub mod store;
 mod unique;
@@ -30,6 +34,8 @@ use crate::record::body::Assignments;
 use crate::record::increment::Increment;
 use crate::record::reconcile::Sides;
 use crate::version::Version;
+
+pub use run::Run;
 
 /// One write to one record. It owns all it needs, so that it can be handed to whoever runs it.
 #[derive(Debug)]
@@ -49,8 +55,8 @@ pub struct Write {
     pub on_conflict: Option<Resolve>,
     /// Who does it.
     pub actor: String,
-    /// Whether to answer what would happen and write nothing.
-    pub dry_run: bool,
+    /// How it runs.
+    pub run: Run,
 }
 
 /// The kinds of write.

@@ -20,7 +20,7 @@ use crate::precondition::{Condition, Precondition};
 use crate::record::history::{self, Entry};
 use crate::record::query::{DEFAULT_LIMIT, limit};
 use crate::record::store::Found;
-use crate::record::{Change, Conflict, Outcome, Verb, Write, body, conflict, store};
+use crate::record::{Change, Conflict, Outcome, Run, Verb, Write, body, conflict, store};
 use crate::version::Version;
 
 /// `GET /{resource}/{id}/history`
@@ -91,7 +91,7 @@ pub async fn preview(
         },
         on_conflict: None,
         actor: target.actor(),
-        dry_run: true,
+        run: Run::Rehearsal,
     };
     let compared =
         app.db.run(move |conn| async move { store::compare(conn, &write).await }.boxed());

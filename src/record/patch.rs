@@ -70,7 +70,7 @@ pub(super) async fn write(
             precondition: store::based_on(write, row.version),
             on_conflict: None,
             actor: write.actor.clone(),
-            dry_run: write.dry_run,
+            run: write.run,
         };
         let outcome = store::update(conn, &exactly, key, &assignments).await?;
         if let Some(Outcome::Applied(_) | Outcome::Refused(_)) = outcome {

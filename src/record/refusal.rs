@@ -8,7 +8,8 @@ use crate::catalog::{Resource, quote_identifier};
 use crate::db::fault::{Constraint, Fault};
 use crate::error::{Code, Error};
 use crate::record::body::Assignments;
-use crate::record::{Row, Verb, Write, unique};
+use crate::record::run::store::recover;
+use crate::record::{Row, Run, Verb, Write, unique};
 
 /// Says in the contract's words why the database refused a row.
 ///
@@ -272,9 +273,10 @@ async fn invalid_value(
         return Ok(invalid_key());
     }
     if let Ok(crate::record::Change::Increment(increment)) = &write.change {
-        let name = &write.resource.columns[increment.column].name;
-        let message = format!("{name} cannot be raised so far");
-        return Ok(Error::field(Code::InvalidValue, name, message));
+        let columns = increment.columns.iter().map(|&place| &write.resource.columns[place]);
+        let names: Vec<_> = columns.map(|column| column.name.as_str()).collect();
+        let message = format!("{} cannot be raised so far", names.join(", "));
+        return Ok(Error::field(Code::InvalidValue, names[0], message));
     }
     Ok(Error::new(Code::InvalidValue, "A value computed from the record cannot be stored"))
 }
@@ -305,7 +307,7 @@ fn invalid_key() -> Error {
 
 async fn key_is_refused(conn: &mut PgConnection, write: &Write) -> Result<bool, Fault> {
     match &write.key {
-        Some(key) => Ok(!key_is_valid(conn, &write.resource, &key.parts).await?),
+        Some(key) => Ok(!key_is_valid(conn, &write.resource, &key.parts, write.run).await?),
         None => Ok(false),
     }
 }
@@ -318,16 +320,19 @@ pub(super) async fn key_is_valid(
     conn: &mut PgConnection,
     resource: &Resource,
     parts: &[String],
+    run: Run,
 ) -> Result<bool, Fault> {
     for (part, column) in parts.iter().zip(resource.key_columns()) {
         let text = format!("SELECT $1::{} IS NULL", column.cast_type);
         let cast = sqlx::query(AssertSqlSafe(text)).bind(part).persistent(false);
         match cast.execute(&mut *conn).await.map_err(Fault::from) {
             Ok(_) => {}
-            Err(Fault::Value | Fault::Check(_) | Fault::Drifted | Fault::Mismatch) => {
-                return Ok(false);
-            }
-            Err(fault) => return Err(fault),
+            Err(fault) => match recover(conn, run, fault).await? {
+                Fault::Value | Fault::Check(_) | Fault::Drifted | Fault::Mismatch => {
+                    return Ok(false);
+                }
+                fault => return Err(fault),
+            },
         }
     }
     Ok(true)

@@ -1,6 +1,9 @@
 //! The SQL of records: one text per resource and shape. Names come only from the catalogue, values
 //! only as parameters. Pure: what runs the statements is `store`.
 
+mod grouped;
+mod raised;
+
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -25,10 +28,19 @@ pub enum Shape {
     Update(Columns),
     /// These columns set to a merge of two versions, which the change log is told of.
     Merge(Vec<usize>),
-    /// The column raised in place.
-    Increment(usize),
+    /// The columns raised in place.
+    Increment(Vec<usize>),
+    /// The first of these columns that an increment would take beyond its bounds.
+    Bounds(Vec<usize>),
     /// The row removed.
     Delete,
+    /// One of the above for many rows at once, each with its own key, precondition and body.
+    Many(Box<Shape>),
+    /// The rows of many keys locked in the order of their keys, also against references to them.
+    Lock {
+        /// Whether rows are to be deleted.
+        deletes: bool,
+    },
     /// The row as it stands and its newest change; with an update's columns, also what the update
     /// would make of them.
     Current(Option<Columns>),
@@ -74,11 +86,24 @@ fn write(resource: &Resource, shape: &Shape) -> String {
     match shape {
         Shape::Get(select) => get(resource, select.as_deref()),
         Shape::Insert(set) => insert(resource, set),
-        Shape::Update(columns) => update(resource, columns),
+        Shape::Update(columns) => update(resource, columns, &Given::one(resource)),
         Shape::Merge(set) => merge(resource, set),
-        Shape::Increment(column) => increment(resource, *column),
-        Shape::Delete => delete(resource),
+        Shape::Increment(columns) => raised::increment(resource, columns, &Given::one(resource)),
+        Shape::Bounds(columns) => raised::bounds(resource, columns),
+        Shape::Delete => delete(resource, &Given::one(resource)),
+        Shape::Many(shape) => many(resource, shape),
+        Shape::Lock { deletes } => grouped::lock(resource, *deletes),
         Shape::Current(compared) => current(resource, compared.as_ref()),
+    }
+}
+
+fn many(resource: &Resource, shape: &Shape) -> String {
+    match shape {
+        Shape::Insert(set) => grouped::insert(resource, set),
+        Shape::Update(columns) => update(resource, columns, &Given::many(resource)),
+        Shape::Increment(columns) => raised::increment(resource, columns, &Given::many(resource)),
+        Shape::Delete => delete(resource, &Given::many(resource)),
+        one => write(resource, one),
     }
 }
 
@@ -109,9 +134,18 @@ pub fn same_part(column: &Column) -> String {
 
 /// `t`'s key equals the parameters from `$1` on, one per part.
 pub fn key_predicate(resource: &Resource) -> String {
-    let parts = resource.key_columns().enumerate();
+    key_equals(resource, &parameters(resource.key.len()))
+}
+
+fn parameters(count: usize) -> Vec<String> {
+    (1..=count).map(|i| format!("${i}")).collect()
+}
+
+/// `t`'s key equals these texts, one per part.
+fn key_equals(resource: &Resource, parts: &[String]) -> String {
+    let parts = resource.key_columns().zip(parts);
     let parts: Vec<_> =
-        parts.map(|(i, c)| format!("t.{} = ${}::{}", c.quoted, i + 1, c.cast_type)).collect();
+        parts.map(|(c, part)| format!("t.{} = {part}::{}", c.quoted, c.cast_type)).collect();
     parts.join(" AND ")
 }
 
@@ -140,14 +174,14 @@ fn version(resource: &Resource) -> String {
     format!("t.{}", resource.version_column().quoted)
 }
 
-/// The body's columns as a row `r`, read from a parameter.
-pub fn record(resource: &Resource, set: &[usize], parameter: usize) -> String {
+/// The body's columns as a row `r`, read from a text.
+fn record(resource: &Resource, set: &[usize], body: &str) -> String {
     let columns: Vec<_> = set
         .iter()
         .map(|&i| &resource.columns[i])
         .map(|c| format!("{} {}", c.quoted, expanded_type(c)))
         .collect();
-    format!("json_to_record(${parameter}::json) AS r({})", columns.join(", "))
+    format!("json_to_record({body}::json) AS r({})", columns.join(", "))
 }
 
 /// The type that a column of a body is read as.
@@ -181,8 +215,11 @@ fn insert(resource: &Resource, set: &[usize]) -> String {
     let names: String =
         set.iter().fold(String::new(), |s, &i| s + &resource.columns[i].quoted + ", ");
     let values = set.iter().fold(String::new(), |s, &i| s + &inserted(&resource.columns[i]) + ", ");
-    let body =
-        if set.is_empty() { "(SELECT $1::json) AS r".to_owned() } else { record(resource, set, 1) };
+    let body = if set.is_empty() {
+        "(SELECT $1::json) AS r".to_owned()
+    } else {
+        record(resource, set, "$1")
+    };
     format!(
         "{} INSERT INTO {} AS t ({names}{}) SELECT {values}1 FROM {body}, actor RETURNING {}, {}, {}",
         actor(2),
@@ -218,20 +255,56 @@ pub fn value(column: &Column) -> String {
     }
 }
 
-/// The version's predicate and the actor come after the key's parts in every conditional write:
-/// `$k+1` the versions wanted, `$k+2` those not wanted, `$k+3` the actor, `$k+4` what the write
-/// brings along.
-fn conditional(resource: &Resource, write: &str, bring: &str) -> String {
-    let k = resource.key.len();
-    format!(
-        "{} {write} {bring} WHERE {} AND {}",
-        actor(k + 3),
-        key_predicate(resource),
-        Precondition::predicate(&version(resource), &format!("${}", k + 1), &format!("${}", k + 2)),
-    )
+/// Where a conditional statement takes its values from.
+struct Given {
+    /// The parts of the key.
+    key: Vec<String>,
+    wanted: String,
+    unwanted: String,
+    body: String,
+    /// The number of the parameter that names the actor.
+    actor: usize,
+    /// The list that the others are columns of, as it stands in FROM.
+    list: Option<String>,
 }
 
-fn update(resource: &Resource, columns: &Columns) -> String {
+impl Given {
+    /// Parameters: the key's parts, the versions wanted and those not wanted, the actor, the body.
+    fn one(resource: &Resource) -> Self {
+        let k = resource.key.len();
+        Self {
+            key: parameters(k),
+            wanted: format!("${}", k + 1),
+            unwanted: format!("${}", k + 2),
+            actor: k + 3,
+            body: format!("${}", k + 4),
+            list: None,
+        }
+    }
+
+    /// What else the statement reads: who acts, the list, and the body's values `r`.
+    fn sources(&self, record: Option<String>) -> String {
+        let all = ["actor".to_owned()].into_iter().chain(self.list.clone()).chain(record);
+        all.collect::<Vec<_>>().join(", ")
+    }
+
+    /// What comes back beside the row: which of the list it is.
+    fn place(&self) -> &'static str {
+        if self.list.is_some() { ", g.place" } else { "" }
+    }
+
+    /// The whole of a conditional statement.
+    fn conditional(&self, resource: &Resource, write: &str, bring: &str) -> String {
+        format!(
+            "{} {write} {bring} WHERE {} AND {}",
+            actor(self.actor),
+            key_equals(resource, &self.key),
+            Precondition::predicate(&version(resource), &self.wanted, &self.unwanted),
+        )
+    }
+}
+
+fn update(resource: &Resource, columns: &Columns, given: &Given) -> String {
     let mut assignments = String::new();
     for &i in &columns.set {
         let column = &resource.columns[i];
@@ -241,28 +314,36 @@ fn update(resource: &Resource, columns: &Columns) -> String {
     for &i in &columns.defaulted {
         let _ = write!(assignments, "{} = DEFAULT, ", resource.columns[i].quoted);
     }
-    changed(resource, &assignments, &columns.set)
+    let body = (!columns.set.is_empty()).then(|| record(resource, &columns.set, &given.body));
+    changed(resource, given, &assignments, body, "")
 }
 
-/// An UPDATE that makes these assignments and raises the version.
-fn changed(resource: &Resource, assignments: &str, set: &[usize]) -> String {
-    let body = if set.is_empty() {
-        String::new()
-    } else {
-        record(resource, set, resource.key.len() + 4) + ", "
-    };
+/// An UPDATE that makes these assignments and raises the version, under this further condition.
+fn changed(
+    resource: &Resource,
+    given: &Given,
+    assignments: &str,
+    record: Option<String>,
+    condition: &str,
+) -> String {
     let quoted = &resource.version_column().quoted;
     let write =
         format!("UPDATE {} AS t SET {assignments}{quoted} = t.{quoted} + 1", resource.table);
-    let update = conditional(resource, &write, &format!("FROM {body}actor"));
-    format!("{update} RETURNING {}, {}", version(resource), row(resource, None))
+    let bring = format!("FROM {}", given.sources(record));
+    format!(
+        "{}{condition} RETURNING {}, {}{}",
+        given.conditional(resource, &write, &bring),
+        version(resource),
+        row(resource, None),
+        given.place(),
+    )
 }
 
 /// Parameters: as an update's, then the versions merged.
 fn merge(resource: &Resource, set: &[usize]) -> String {
     let parents = resource.key.len() + 5;
     let columns = Columns { set: set.to_vec(), defaulted: Vec::new(), merged: Vec::new() };
-    let update = update(resource, &columns);
+    let update = update(resource, &columns, &Given::one(resource));
     update.replacen(
         ", true))",
         &format!(", true), set_config('counterfoil.merged_from', ${parents}, true))"),
@@ -270,16 +351,14 @@ fn merge(resource: &Resource, set: &[usize]) -> String {
     )
 }
 
-fn increment(resource: &Resource, column: usize) -> String {
-    let Column { quoted, cast_type, .. } = &resource.columns[column];
-    let by = resource.key.len() + 4;
-    let assignment = format!("{quoted} = coalesce(t.{quoted}, 0) + ${by}::{cast_type}, ");
-    changed(resource, &assignment, &[])
-}
-
-fn delete(resource: &Resource) -> String {
+fn delete(resource: &Resource, given: &Given) -> String {
     let write = format!("DELETE FROM {} AS t", resource.table);
-    format!("{} RETURNING {}", conditional(resource, &write, "USING actor"), version(resource))
+    format!(
+        "{} RETURNING {}, NULL::text{}",
+        given.conditional(resource, &write, &format!("USING {}", given.sources(None))),
+        version(resource),
+        given.place(),
+    )
 }
 
 /// What an update stores in a column: the value of the body's row `r`, seen beside the row `t`.
@@ -346,7 +425,7 @@ fn current(resource: &Resource, compared: Option<&Columns>) -> String {
             let source = if columns.set.is_empty() {
                 format!("CROSS JOIN (SELECT ${body}::text) AS r")
             } else {
-                format!("CROSS JOIN {}", record(resource, &columns.set, body))
+                format!("CROSS JOIN {}", record(resource, &columns.set, &format!("${body}")))
             };
             (nothing_new(resource, columns), sets(resource, columns), source)
         }

@@ -12,10 +12,13 @@ use crate::db::fault::Fault;
 use crate::error::{Code, Error};
 use crate::precondition::{Condition, Standing};
 use crate::record::body::Assignments;
+use crate::record::increment::store::raise;
 use crate::record::reconcile::{Sides, Told};
+use crate::record::run::store::{execute, recover};
 use crate::record::statement::{self, Shape};
 use crate::record::{
-    Authorship, Change, Conflict, Gone, Outcome, Row, Verb, Write, body, merging, patch, refusal,
+    Authorship, Change, Conflict, Gone, Outcome, Row, Run, Verb, Write, body, merging, patch,
+    refusal,
 };
 use crate::version::Version;
 
@@ -27,7 +30,8 @@ const TRIES: usize = 16;
 /// How long it is tried anew. Each deadlock takes PostgreSQL a second to see.
 const TRYING: Duration = Duration::from_secs(2);
 
-/// Runs one write to its outcome.
+/// Runs one write to its outcome. After an outcome inside somebody's transaction, all that was done
+/// since the mark is the write.
 ///
 /// # Errors
 /// What the database could not do; everything that the request itself is to blame for is an
@@ -51,7 +55,8 @@ pub async fn write(conn: &mut PgConnection, write: &Write) -> Result<Outcome, Fa
                 }
                 missed = true;
             }
-            Err(Fault::Retry) if !last => {}
+            // Whoever owns the transaction starts it over as a whole.
+            Err(Fault::Retry) if !last && write.run != Run::Within => {}
             Ok(None) => return Err(Fault::Retry),
             Err(fault) => return Err(fault),
         }
@@ -81,16 +86,10 @@ async fn attempt(conn: &mut PgConnection, write: &Write) -> Result<Option<Outcom
         (Change::JsonPatch(operations), Some(key)) => {
             patch::write(conn, write, key, operations).await
         }
-        (Change::Increment(increment), Some(key)) => {
-            let shape = Shape::Increment(increment.column);
-            let text = statement::text(&write.resource, &shape);
-            let query = conditional(&text, write, key).bind(&increment.by);
-            let result = execute(conn, write.dry_run, query).await;
-            settle(conn, write, None, result, |row| Ok(Outcome::Applied(row_of(&row)?))).await
-        }
+        (Change::Increment(increment), Some(key)) => raise(conn, write, key, increment).await,
         (Change::Delete, Some(key)) => {
             let text = statement::text(&write.resource, &Shape::Delete);
-            let result = execute(conn, write.dry_run, conditional(&text, write, key)).await;
+            let result = execute(conn, write.run, conditional(&text, write, key)).await;
             settle(conn, write, None, result, |_| Ok(Outcome::Deleted)).await
         }
     }
@@ -111,7 +110,7 @@ pub(super) async fn update(
     if !body.set.is_empty() {
         query = query.bind(&body.json);
     }
-    let result = execute(conn, write.dry_run, query).await;
+    let result = execute(conn, write.run, query).await;
     let outcome =
         settle(conn, write, Some(body), result, |row| Ok(Outcome::Applied(row_of(&row)?))).await?;
     match outcome {
@@ -134,10 +133,13 @@ async fn contradiction(
         let same = query.bind(&key.parts[claim.part]).bind(&claim.json).fetch_one(&mut *conn).await;
         match same.map_err(Fault::from) {
             Ok(Some(true)) => {}
-            Ok(_) | Err(Fault::Value | Fault::Check(_) | Fault::Drifted | Fault::Mismatch) => {
-                return Ok(Some(body::contradiction(column)));
-            }
-            Err(fault) => return Err(fault),
+            Ok(_) => return Ok(Some(body::contradiction(column))),
+            Err(fault) => match recover(conn, write.run, fault).await? {
+                Fault::Value | Fault::Check(_) | Fault::Drifted | Fault::Mismatch => {
+                    return Ok(Some(body::contradiction(column)));
+                }
+                fault => return Err(fault),
+            },
         }
     }
     Ok(None)
@@ -160,7 +162,7 @@ async fn create(
     }
     let text = statement::text(&write.resource, &Shape::Insert(body.set.clone()));
     let query = sqlx::query(AssertSqlSafe(text)).bind(&body.json).bind(&write.actor);
-    match execute(conn, write.dry_run, query).await {
+    match execute(conn, write.run, query).await {
         Ok(Some(row)) => {
             let parts: Vec<String> = row.try_get(2)?;
             Ok(Some(Outcome::Created(row_of(&row)?, Key { parts })))
@@ -229,27 +231,6 @@ pub(super) fn bind_key<'q>(
     query
 }
 
-/// Runs a statement by itself, or inside a transaction that is rolled back after every deferred
-/// constraint had its say.
-pub(super) async fn execute(
-    conn: &mut PgConnection,
-    dry_run: bool,
-    query: Query<'_, Postgres, PgArguments>,
-) -> Result<Option<PgRow>, Fault> {
-    if !dry_run {
-        // The one statement that writes; all others of a request only read.
-        return query.fetch_optional(conn).await.map_err(|error| Fault::from(error).of_a_write());
-    }
-    sqlx::raw_sql("BEGIN").execute(&mut *conn).await?;
-    let mut result = query.fetch_optional(&mut *conn).await;
-    if result.is_ok() {
-        let checked = sqlx::raw_sql("SET CONSTRAINTS ALL IMMEDIATE").execute(&mut *conn).await;
-        result = checked.and(result);
-    }
-    sqlx::raw_sql("ROLLBACK").execute(&mut *conn).await?;
-    Ok(result?)
-}
-
 /// From what a conditional statement gave to what became of the write.
 pub(super) async fn settle(
     conn: &mut PgConnection,
@@ -281,7 +262,10 @@ pub(super) async fn explain(
 ) -> Result<Option<Outcome>, Fault> {
     let found = match current(conn, write, body).await {
         // What cannot even be compared with the row is not what the row holds already.
-        Err(fault) if body.is_some() && fault.is_refusal() => current(conn, write, None).await?,
+        Err(fault) if body.is_some() && fault.is_refusal() => {
+            recover(conn, write.run, fault).await?;
+            current(conn, write, None).await?
+        }
         found => found?,
     };
     Ok(judge(write, found))
@@ -457,7 +441,7 @@ pub async fn read(
             Ok(None) => {}
             // Either the table changed, or the id names nothing: `regclass`.
             Err(fault @ (Fault::Drifted | Fault::Mismatch)) => {
-                let valid = refusal::key_is_valid(conn, resource, &key.parts).await?;
+                let valid = refusal::key_is_valid(conn, resource, &key.parts, Run::Alone).await?;
                 return Err(if valid { fault } else { Fault::Value });
             }
             Err(fault) => return Err(fault),

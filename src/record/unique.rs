@@ -6,6 +6,7 @@ use crate::catalog::store::typed_default;
 use crate::catalog::{Resource, quote_identifier};
 use crate::db::fault::{Constraint, Fault};
 use crate::record::body::Assignments;
+use crate::record::run::store::recover;
 use crate::record::{Row, Verb, Write, statement};
 use crate::version::Version;
 
@@ -84,11 +85,13 @@ pub(super) async fn winner(
         query = query.bind(part);
     }
     let found = query.bind(&body.json).bind(&index.columns).persistent(false);
-    match found.fetch_optional(conn).await.map_err(Fault::from) {
+    match found.fetch_optional(&mut *conn).await.map_err(Fault::from) {
         Ok(found) => Ok(found.map(|(version, json)| Row { version: Version(version), json })),
         // The winner is a courtesy; what cannot be compared has none.
-        Err(Fault::Value | Fault::Mismatch | Fault::Check(_) | Fault::Null(_)) => Ok(None),
-        Err(fault) => Err(fault),
+        Err(fault) => match recover(conn, write.run, fault).await? {
+            Fault::Value | Fault::Mismatch | Fault::Check(_) | Fault::Null(_) => Ok(None),
+            fault => Err(fault),
+        },
     }
 }
 

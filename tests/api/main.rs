@@ -12,14 +12,18 @@
 mod preconditions;
 mod support;
 
+mod batch;
 mod catalogue;
 mod console;
 mod demo;
 mod errors;
 mod fuzzed;
+mod idempotency;
+mod increments;
 mod interleavings;
 mod lists;
 mod openapi;
+mod operations;
 mod retention;
 mod values;
 mod walkthrough;

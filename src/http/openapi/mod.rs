@@ -10,6 +10,7 @@ mod past;
 mod resource;
 mod schema;
 pub mod serve;
+mod several;
 mod shared;
 mod types;
 mod yaml;
@@ -30,9 +31,10 @@ const ABOUT: &str = "PostgreSQL tables as REST resources in which a lost update 
 /// Describes every resource of a catalogue.
 pub fn document(catalog: &Catalog) -> Value {
     let mut paths = fixed::paths();
+    paths.extend(several::paths());
     let mut schemas = failure::schemas();
     let mut responses = failure::responses();
-    let mut tags = vec![fixed::tag()];
+    let mut tags = vec![fixed::tag(), several::tag()];
     for (name, resource) in names::assign(catalog) {
         let described = resource::Described { resource, name: &name };
         paths.extend(described.paths());
@@ -119,7 +121,10 @@ mod tests {
     fn an_empty_catalogue_leaves_no_component_unused() {
         let document = document(&Catalog::default());
         let paths: Vec<_> = document["paths"].as_object().unwrap().keys().collect();
-        assert_eq!(paths, ["/healthz", "/openapi.json", "/readyz"]);
+        let several: Vec<_> = several::paths().keys().cloned().collect();
+        let fixed = ["/healthz", "/openapi.json", "/readyz"].map(str::to_owned);
+        let expected: Vec<_> = several.into_iter().chain(fixed).collect();
+        assert_eq!(paths, expected.iter().collect::<Vec<_>>());
         let schemas: Vec<_> =
             document["components"]["schemas"].as_object().unwrap().keys().collect();
         assert_eq!(schemas, ["Failure", "FieldVerdict", "Problem"]);

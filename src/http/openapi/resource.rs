@@ -196,13 +196,19 @@ impl Described<'_> {
     fn create(&self) -> Value {
         let row = data(&self.schema(""));
         self.operation("create", &format!("A new record of {}", self.resource.name))
-            .common(&["DryRun", "PreferReturnCreated"])
+            .common(&["IdempotencyKey", "DryRun", "PreferReturnCreated"])
             .common(&REQUEST)
             .body([("application/json", self.schema("Create"))])
             .success(
                 201,
                 "The new record",
-                &["Location", "Content-Location", "ETag", "Preference-Applied"],
+                &[
+                    "Location",
+                    "Content-Location",
+                    "ETag",
+                    "Preference-Applied",
+                    "Idempotency-Replayed",
+                ],
                 Some(row),
             )
             .links(201, self.links())
@@ -230,7 +236,7 @@ impl Described<'_> {
         .success(
             201,
             "The new record",
-            &["Location", "Content-Location", "ETag", "Preference-Applied"],
+            &["Location", "Content-Location", "ETag", "Preference-Applied", "Idempotency-Replayed"],
             Some(created),
         )
         .failures(&BODY)
@@ -267,7 +273,7 @@ impl Described<'_> {
         let operation =
             self.operation("delete", &format!("Delete a record of {}", self.resource.name));
         self.guarded(operation.common(&["DryRun", "IfMatch", "IfNoneMatch"]))
-            .success(204, "The record is gone", &[], None)
+            .success(204, "The record is gone", &["Idempotency-Replayed"], None)
             .finish()
     }
 
@@ -280,8 +286,8 @@ impl Described<'_> {
     fn write(&self, operation: Operation) -> Operation {
         let mut row = data(&self.schema(""));
         row["properties"]["merged"] = past::merged();
-        let headers = ["ETag", "Content-Location", "Counterfoil-Result"];
-        let minimal = ["ETag", "Preference-Applied", "Counterfoil-Result"];
+        let headers = ["ETag", "Content-Location", "Counterfoil-Result", "Idempotency-Replayed"];
+        let minimal = ["ETag", "Preference-Applied", "Counterfoil-Result", "Idempotency-Replayed"];
         self.guarded(operation.common(&["DryRun", "IfMatch", "IfNoneMatch"]))
             .success(200, "The row as it is now", &headers, Some(row))
             .success(204, "It is done; the row was not asked for", &minimal, None)
@@ -290,6 +296,7 @@ impl Described<'_> {
     /// What every write to a record can run into.
     fn guarded(&self, operation: Operation) -> Operation {
         let operation = operation
+            .common(&["IdempotencyKey"])
             .common(&REQUEST)
             .failures(&ANY)
             .failures(&WRITE)

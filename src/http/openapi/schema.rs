@@ -115,29 +115,50 @@ pub(super) fn countable(resource: &Resource) -> impl Iterator<Item = &Column> {
         .filter(|c| matches!(c.kind, Kind::Integer(_) | Kind::Numeric(_) | Kind::Float))
 }
 
-/// The body of an increment: each field with the numbers that it may be raised by.
+/// The body of an increment: each field with the numbers that it may be raised by, or several.
 pub(super) fn increment(resource: &Resource) -> Value {
-    let mut alternatives: Vec<_> = countable(resource).map(raised).collect();
-    let mut schema = match alternatives.as_mut_slice() {
-        [only] => only.take(),
-        _ => json!({ "oneOf": alternatives }),
-    };
-    schema["description"] = json!("Which number to raise, and by how much");
-    schema
+    let single = countable(resource).map(|column| {
+        let mut properties = numbers(column);
+        properties["field"] = json!({ "type": "string", "const": column.name });
+        raised(&column.name, &properties, &["field"])
+    });
+    let fields: Map<String, Value> = countable(resource)
+        .map(|column| {
+            let numbers = numbers(column);
+            let by = numbers["by"].clone();
+            let bounded = raised(&column.name, &numbers, &[]);
+            (column.name.clone(), json!({ "anyOf": [by, bounded] }))
+        })
+        .collect();
+    let fields = json!({
+        "type": "object", "minProperties": 1, "properties": fields, "additionalProperties": false,
+    });
+    let several = raised("several", &json!({ "fields": fields }), &["fields"]);
+    let alternatives: Vec<_> = single.chain([several]).collect();
+    json!({
+        "oneOf": alternatives,
+        "description": "Which numbers to raise, by how much, and within which bounds",
+    })
 }
 
-fn raised(column: &Column) -> Value {
-    let mut by = match column.kind {
+/// What is added to a number, and the bounds that the sum must keep.
+fn numbers(column: &Column) -> Value {
+    let number = match column.kind {
         Kind::Integer(size) => types::whole(size),
         Kind::Numeric(declared) => types::number(declared),
         _ => json!({ "type": "number" }),
     };
+    let mut by = number.clone();
     by["default"] = json!(1);
+    json!({ "by": by, "min": number, "max": number })
+}
+
+fn raised(title: &str, properties: &Value, required: &[&str]) -> Value {
     json!({
         "type": "object",
-        "title": column.name,
-        "required": ["field"],
-        "properties": { "field": { "type": "string", "const": column.name }, "by": by },
+        "title": title,
+        "required": required,
+        "properties": properties,
         "additionalProperties": false,
     })
 }

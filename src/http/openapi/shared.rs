@@ -42,6 +42,13 @@ fn request_headers() -> Map<String, Value> {
         ("PreferReturnCreated", "Prefer", "`return=minimal` answers 201 without the row", ""),
     ];
     let requests = [
+        (
+            "IdempotencyKey",
+            "Idempotency-Key",
+            "Does the write once: a repeat under the same key gets the first answer. 1 to 255 \
+            visible characters",
+            "9c1f7e0a-checkout",
+        ),
         ("Actor", "X-Actor", "Who makes the request, for the history", "mina"),
         (
             "RequestId",
@@ -122,6 +129,7 @@ pub(super) fn headers() -> Map<String, Value> {
         ),
         ("Link", answered("The next page: `<…>; rel=\"next\"`")),
         ("Preference-Applied", answered("The preferences that were followed")),
+        ("Idempotency-Replayed", answered("`true`: the answer is that of an earlier request")),
         ("X-Request-Id", answered("Finds the request in the log")),
         ("Allow", answered("The methods that this address takes")),
         ("Accept-Patch", answered("The media types that PATCH takes")),

@@ -4,12 +4,15 @@ use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
 use sqlx::PgConnection;
 
-use super::headers::Header;
+use super::headers::{Header, IF_MATCH, NO_HEADER};
 use super::rules::{CURRENT, Outcome, Settings, State, Verb, outcome};
 use crate::support::{Reply, Server};
 
 const ITEMS: &str = "CREATE TABLE items (
     id integer PRIMARY KEY, amount integer NOT NULL DEFAULT 0, note text);";
+
+/// The tag of every live record.
+const RIGHT: Header = IF_MATCH[1];
 
 /// How the client asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +24,27 @@ pub(super) enum Manner {
     Minimal,
     /// `Accept: application/problem+json`
     Problem,
+    /// As one of two operations of a batch that holds as a whole.
+    Atomic,
+    /// As one of two operations of a batch, each for itself.
+    Loose,
+}
+
+impl Manner {
+    /// Whether a fact shows in this manner: in a batch, headers are of the whole.
+    fn shows(self, fact: &str, failed: bool) -> bool {
+        match fact {
+            "Content-Location" | "Preference-Applied" | "Cache-Control" | "Content-Type" => {
+                !self.is_batch()
+            }
+            "ETag" => !(self.is_batch() && failed),
+            _ => true,
+        }
+    }
+
+    fn is_batch(self) -> bool {
+        matches!(self, Self::Atomic | Self::Loose)
+    }
 }
 
 pub(super) struct Cell {
@@ -69,7 +93,11 @@ impl Bench {
             State::NeverSeen => 1_000_000 + self.next,
         };
         self.next += 1;
-        let reply = Reply::of(self.request(cell, id)).await;
+        let reply = if cell.manner.is_batch() {
+            self.through_batch(cell, id).await
+        } else {
+            Reply::of(self.request(cell, id)).await
+        };
         let after = self.snapshot(id).await;
         self.changes += after.logged - changes_before(cell.state);
 
@@ -86,6 +114,7 @@ impl Bench {
         expected
             .iter()
             .zip(&found)
+            .filter(|((name, _), _)| cell.manner.shows(name, reply.status >= 400))
             .filter(|(expected, found)| expected != found)
             .map(|((name, expected), (_, found))| {
                 format!(
@@ -120,21 +149,55 @@ impl Bench {
         request = match cell.manner {
             Manner::Minimal => request.header("prefer", "return=minimal"),
             Manner::Problem => request.header("accept", "application/problem+json"),
-            Manner::Plain | Manner::DryRun => request,
+            _ => request,
         };
-        let (media_type, body) = match cell.verb {
-            Verb::Post => ("application/json", json!({"id": id, "amount": 500, "note": "new"})),
-            Verb::Put => ("application/json", json!({"amount": 500, "note": "new"})),
-            Verb::PatchJson => ("application/json", json!({"amount": 500})),
-            Verb::PatchMerge => ("application/merge-patch+json", json!({"amount": 500})),
-            Verb::JsonPatch => (
-                "application/json-patch+json",
-                json!([{"op": "replace", "path": "/amount", "value": 500}]),
-            ),
-            Verb::Increment => ("application/json", json!({"field": "amount", "by": 400})),
-            Verb::Delete => return request,
-        };
+        let Some((media_type, body)) = content(cell.verb, id) else { return request };
         request.header("content-type", media_type).body(body.to_string())
+    }
+
+    /// Sends the cell with another operation of its shape, on another record, behind it.
+    async fn through_batch(&mut self, cell: &Cell, id: i32) -> Reply {
+        let other = match cell.verb {
+            Verb::Post => 2_000_000 + self.next,
+            _ => self.next,
+        };
+        self.next += 1;
+        let own = operation(cell.verb, id, cell.if_match, cell.if_none_match);
+        let companion = if cell.verb == Verb::Post { NO_HEADER } else { RIGHT };
+        let companion = operation(cell.verb, other, companion, NO_HEADER);
+        let atomic = cell.manner == Manner::Atomic;
+        let batch = json!({ "atomic": atomic, "operations": [own, companion] });
+        let request = self.server.request(Method::POST, "/batch").header("x-actor", "otto");
+        let whole = Reply::of(crate::support::json(request, &batch.to_string())).await;
+        let mut line = if whole.status >= 400 {
+            let refused = &whole.details()["operations"];
+            assert_eq!(refused.as_array().unwrap().len(), 1, "{}", whole.text);
+            let line = refused[0].clone();
+            assert_eq!(line["index"], 0);
+            assert_eq!(
+                (&line["status"], &line["error"]["code"]),
+                (&json!(whole.status), &json!(whole.code()))
+            );
+            line
+        } else {
+            assert_eq!(whole.data().as_array().unwrap().len(), 2, "{}", whole.text);
+            assert!(whole.data()[1]["status"].as_u64().unwrap() < 300, "{}", whole.text);
+            self.changes += 1;
+            whole.data()[0].clone()
+        };
+        let mut reply = Reply { text: String::new(), ..whole };
+        reply.status = u16::try_from(line["status"].as_u64().unwrap()).unwrap();
+        for name in ["etag", "location"] {
+            match line[name].as_str() {
+                Some(value) => reply.headers.insert(name, value.parse().unwrap()),
+                None => reply.headers.remove(name),
+            };
+        }
+        if reply.status == 204 {
+            line.as_object_mut().unwrap().remove("data");
+        }
+        reply.json = line;
+        reply
     }
 
     async fn snapshot(&mut self, id: i32) -> Snapshot {
@@ -163,6 +226,49 @@ impl Bench {
             .unwrap();
         assert_eq!(changes, self.changes, "a request changed another record");
     }
+}
+
+/// The media type and the body of a request.
+fn content(verb: Verb, id: i32) -> Option<(&'static str, Value)> {
+    let content = match verb {
+        Verb::Post => ("application/json", json!({"id": id, "amount": 500, "note": "new"})),
+        Verb::Put => ("application/json", json!({"amount": 500, "note": "new"})),
+        Verb::PatchJson => ("application/json", json!({"amount": 500})),
+        Verb::PatchMerge => ("application/merge-patch+json", json!({"amount": 500})),
+        Verb::JsonPatch => (
+            "application/json-patch+json",
+            json!([{"op": "replace", "path": "/amount", "value": 500}]),
+        ),
+        Verb::Increment => ("application/json", json!({"field": "amount", "by": 400})),
+        Verb::Delete => return None,
+    };
+    Some(content)
+}
+
+/// A request as an operation of a batch.
+fn operation(verb: Verb, id: i32, if_match: Header, if_none_match: Header) -> Value {
+    let method = match verb {
+        Verb::Post => "POST",
+        Verb::Put => "PUT",
+        Verb::PatchJson | Verb::PatchMerge | Verb::JsonPatch => "PATCH",
+        Verb::Delete => "DELETE",
+        Verb::Increment => "INCREMENT",
+    };
+    let mut operation = json!({ "method": method, "resource": "items" });
+    if verb != Verb::Post {
+        operation["id"] = json!(id.to_string());
+    }
+    for (name, header) in [("if_match", if_match), ("if_none_match", if_none_match)] {
+        let lines = header.lines.iter().map(|line| std::str::from_utf8(line).unwrap());
+        if !header.lines.is_empty() {
+            operation[name] = json!(lines.collect::<Vec<_>>().join(", "));
+        }
+    }
+    if let Some((media_type, body)) = content(verb, id) {
+        operation["media_type"] = json!(media_type);
+        operation["body"] = body;
+    }
+    operation
 }
 
 /// What the database holds of a record.

@@ -6,7 +6,8 @@ use super::headers::{Header, meanings, pairs};
 use super::rules::{DEFAULTS, Settings, State, Verb};
 
 async fn try_every_cell(pairs: Vec<(Header, Header)>, settings: Settings, manner: Manner) {
-    let cells = pairs.len() * Verb::ALL.len() * State::ALL.len();
+    // Of a batch, each cell needs two records.
+    let cells = 2 * pairs.len() * Verb::ALL.len() * State::ALL.len();
     let mut bench = Bench::new(settings, cells).await;
     let mut differences = Vec::new();
     for (if_match, if_none_match) in pairs {
@@ -62,4 +63,26 @@ async fn a_resource_may_insist_on_if_match() {
 async fn a_resource_may_answer_conflicts_with_412() {
     let settings = Settings { conflict_status: 412, ..DEFAULTS };
     try_every_cell(meanings(false), settings, Manner::Plain).await;
+}
+
+/// Pairs that JSON can hold.
+fn texts(pairs: Vec<(Header, Header)>) -> Vec<(Header, Header)> {
+    let is_text = |header: Header| header.lines.iter().all(|l| std::str::from_utf8(l).is_ok());
+    pairs.into_iter().filter(|(a, b)| is_text(*a) && is_text(*b)).collect()
+}
+
+#[tokio::test]
+async fn an_operation_of_an_atomic_batch_is_judged_as_a_request_of_its_own() {
+    try_every_cell(texts(pairs()), DEFAULTS, Manner::Atomic).await;
+}
+
+#[tokio::test]
+async fn an_operation_of_a_loose_batch_is_judged_as_a_request_of_its_own() {
+    try_every_cell(texts(meanings(false)), DEFAULTS, Manner::Loose).await;
+}
+
+#[tokio::test]
+async fn a_batch_heeds_what_a_resource_insists_on() {
+    let settings = Settings { strict_etags: true, require_if_match: true, conflict_status: 412 };
+    try_every_cell(texts(meanings(true)), settings, Manner::Atomic).await;
 }

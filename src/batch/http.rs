@@ -1,0 +1,47 @@
+//! `POST /api/v1/batch` (API.md section 5).
+
+use axum::Extension;
+use axum::extract::{Query, Request, State};
+use axum::http::{HeaderMap, Method, Uri};
+use axum::response::Response;
+
+use crate::batch::{self, Batch};
+use crate::error::{Code, Error};
+use crate::http::envelope::RequestId;
+use crate::http::once::Asks;
+use crate::http::{App, request};
+
+/// Runs a batch.
+pub async fn run(
+    State(app): State<App>,
+    Extension(RequestId(request_id)): Extension<RequestId>,
+    Query(parameters): Query<Vec<(String, String)>>,
+    (method, uri, headers): (Method, Uri, HeaderMap),
+    request: Request,
+) -> Result<Response, Error> {
+    request::demand_json(&headers)?;
+    let dry_run = read_dry_run(&parameters)?;
+    let body = request::body(request, app.limits.body).await?;
+    let asks = Asks { method: &method, uri: &uri, headers: &headers, body: &body };
+    let claim = app.claim("batch", &asks)?.filter(|_| !dry_run);
+    let actor = request::actor(&headers);
+    let (atomic, operations) = batch::read(&app.catalog.load(), &actor, &body)?;
+    let minimal = request::prefers(&headers, "return=minimal");
+    let batch = Batch { operations, atomic, dry_run, minimal, request_id };
+    app.carry_out(batch, claim).await
+}
+
+fn read_dry_run(parameters: &[(String, String)]) -> Result<bool, Error> {
+    let mut dry_run = false;
+    for (name, value) in parameters {
+        dry_run = match (name.as_str(), value.as_str()) {
+            ("dry_run", "true" | "") => true,
+            ("dry_run", "false") => false,
+            _ => {
+                let message = "A batch takes no parameter but dry_run, true or false";
+                return Err(Error::field(Code::InvalidQuery, name, message));
+            }
+        };
+    }
+    Ok(dry_run)
+}

@@ -1,0 +1,123 @@
+//! Runs a write once for all, where its request bears an `Idempotency-Key`.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::http::header::{IF_MATCH, IF_NONE_MATCH};
+use axum::http::{HeaderMap, HeaderValue, Method, Uri};
+use axum::response::{IntoResponse as _, Response};
+use futures_util::FutureExt as _;
+use uuid::Uuid;
+
+use crate::db::fault::Fault;
+use crate::db::transaction::{self, Work};
+use crate::error::Error;
+use crate::http::{App, request};
+use crate::operation::fingerprint::Asked;
+use crate::operation::store::Once;
+use crate::operation::{self, Claim, Claimed};
+use crate::record::answer::Answer;
+
+/// For how long to find out what became of a write whose connection was lost.
+const FINDING_OUT: Duration = Duration::from_secs(5);
+/// How long to wait between two attempts at that.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+
+/// The parts of a request that a repeat of it shares.
+#[derive(Debug)]
+pub struct Asks<'a> {
+    /// The method.
+    pub method: &'a Method,
+    /// The address.
+    pub uri: &'a Uri,
+    /// The headers.
+    pub headers: &'a HeaderMap,
+    /// The body.
+    pub body: &'a [u8],
+}
+
+impl App {
+    /// The claim of a request on its key; `None` where it bears none.
+    ///
+    /// # Errors
+    /// `INVALID_IDEMPOTENCY_KEY`.
+    pub fn claim(&self, kind: &'static str, asks: &Asks<'_>) -> Result<Option<Claim>, Error> {
+        let lines = |name: &str| asks.headers.get_all(name).iter().map(HeaderValue::as_bytes);
+        let Some(key) = operation::read_key(lines("idempotency-key"))? else {
+            return Ok(None);
+        };
+        let (method, path) = (asks.method.as_str(), asks.uri.path());
+        let asked = Asked {
+            method,
+            path,
+            query: asks.uri.query().unwrap_or_default(),
+            if_match: lines(IF_MATCH.as_str()).collect(),
+            if_none_match: lines(IF_NONE_MATCH.as_str()).collect(),
+            media_type: &request::media_type(asks.headers),
+            body: asks.body,
+        };
+        Ok(Some(Claim {
+            tenant: String::new(),
+            key,
+            id: Uuid::now_v7(),
+            fingerprint: asked.fingerprint(),
+            kind,
+            method: method.to_owned(),
+            path: path.to_owned(),
+            actor: request::actor(asks.headers),
+            keep_hours: self.keep_operations_hours,
+        }))
+    }
+
+    /// Does work in a transaction of its own, once under its claim where there is one.
+    ///
+    /// # Errors
+    /// The refusal, and what the database could not do.
+    pub async fn carry_out<W>(&self, work: W, claim: Option<Claim>) -> Result<Response, Error>
+    where
+        W: Work<Output = Result<Answer, Error>> + Send + 'static,
+    {
+        let Some(claim) = claim else {
+            let done =
+                self.db.run(move |conn| async move { transaction::run(conn, &work).await }.boxed());
+            return Ok(done.await.map_err(|fault| self.failure(&fault))??.into_response());
+        };
+        let id = claim.id;
+        match self.decide(Arc::new(Once { claim, work })).await {
+            Ok(claimed) => Ok(claimed.answer()?.into_response()),
+            Err(fault @ Fault::OutcomeUnknown) => {
+                Err(self.failure(&fault).detail("operation", id.to_string()))
+            }
+            Err(fault) => Err(self.failure(&fault)),
+        }
+    }
+
+    /// Runs an operation. Where the connection was lost under COMMIT, it is run again: its key makes
+    /// the second run wait for the end of the first, and then either finds the answer or is the first.
+    async fn decide<W>(&self, once: Arc<Once<W>>) -> Result<Claimed, Fault>
+    where
+        W: Work<Output = Result<Answer, Error>> + Send + 'static,
+    {
+        let mut unknown_since = None;
+        loop {
+            let again = once.clone();
+            let run = self
+                .db
+                .run(move |conn| async move { transaction::run(conn, &*again).await }.boxed());
+            let result = run.await;
+            let lost = match &result {
+                Err(Fault::OutcomeUnknown) => true,
+                Err(_) | Ok(Claimed::Undecided(None)) => unknown_since.is_some(),
+                Ok(_) => false,
+            };
+            if !lost {
+                return result;
+            }
+            let since = *unknown_since.get_or_insert_with(Instant::now);
+            if since.elapsed() > FINDING_OUT {
+                return Err(Fault::OutcomeUnknown);
+            }
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+    }
+}

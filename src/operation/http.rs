@@ -1,0 +1,173 @@
+//! The routes of operations (API.md section 7).
+
+use axum::extract::{Path, Query, Request, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
+use futures_util::FutureExt as _;
+use serde_json::json;
+use uuid::Uuid;
+
+use crate::error::{Code, Error};
+use crate::http::{App, envelope, request};
+use crate::json;
+use crate::operation::store::{self, Listed, Settlement};
+use crate::record::answer::Answer;
+
+/// How many operations a page holds where nothing is said.
+const LIMIT: i64 = 50;
+/// How many a page may hold.
+const MOST: i64 = 1000;
+/// The states of an operation.
+const STATUSES: [&str; 5] = ["running", "retryable", "completed", "rejected", "blocked"];
+/// The longest note that is kept.
+const MOST_NOTE: usize = 2000;
+
+type Parameters = Query<Vec<(String, String)>>;
+
+/// `GET /api/v1/operations`
+pub async fn list(
+    State(app): State<App>,
+    Query(parameters): Parameters,
+) -> Result<Response, Error> {
+    let listed = read_list(&parameters)?;
+    let limit = listed.limit;
+    let found = app.db.run(move |conn| async move { store::list(conn, &listed).await }.boxed());
+    let found = found.await.map_err(|fault| app.failure(&fault))?;
+    let full = i64::try_from(found.len()) == Ok(limit);
+    let next = found.last().filter(|_| full).map(|(id, _)| id);
+    let rows: Vec<_> = found.iter().map(|(_, row)| row.as_str()).collect();
+    let body = format!(r#"{{"data":[{}],"page":{{"next":{}}}}}"#, rows.join(","), json!(next));
+    Ok(envelope::json_response(StatusCode::OK, body))
+}
+
+fn read_list(parameters: &[(String, String)]) -> Result<Listed, Error> {
+    let mut listed = Listed { tenant: String::new(), status: None, after: None, limit: LIMIT };
+    for (name, value) in parameters {
+        let wrong = |wanted: &str| {
+            Error::field(Code::InvalidQuery, name, format!("{name} must be {wanted}"))
+        };
+        match name.as_str() {
+            "status" if STATUSES.contains(&value.as_str()) => listed.status = Some(value.clone()),
+            "status" => return Err(wrong(&STATUSES.join(", "))),
+            "after" => {
+                let id = Uuid::parse_str(value).map_err(|_| {
+                    Error::field(Code::InvalidCursor, name, "after must be a page's next")
+                })?;
+                listed.after = Some(id.to_string());
+            }
+            "limit" => {
+                let limit = value.parse().ok().filter(|limit| (1..=MOST).contains(limit));
+                listed.limit = limit.ok_or_else(|| wrong("a number from 1 to 1000"))?;
+            }
+            _ => {
+                let message = format!("This request takes no parameter \"{name}\"");
+                return Err(Error::field(Code::InvalidQuery, name, message));
+            }
+        }
+    }
+    Ok(listed)
+}
+
+/// `GET /api/v1/operations/{id}`
+pub async fn show(State(app): State<App>, Path(id): Path<String>) -> Result<Response, Error> {
+    let id = read_id(&id)?;
+    let found = app.db.run(move |conn| async move { store::show(conn, "", &id).await }.boxed());
+    let found = found.await.map_err(|fault| app.failure(&fault))?;
+    Ok(envelope::data(StatusCode::OK, &found.ok_or_else(missing)?))
+}
+
+/// `POST /api/v1/operations/{id}/retry`: the next request under its key runs it again.
+pub async fn retry(
+    State(app): State<App>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    request: Request,
+) -> Result<Response, Error> {
+    let bytes = request::body(request, app.limits.body).await?;
+    let (_, note) = read_settlement(&bytes)?;
+    let actor = request::actor(&headers);
+    settle(&app, &id, Settlement { status: "retryable", note, actor, answer: None }).await
+}
+
+/// `POST /api/v1/operations/{id}/resolve`: it is over, as `{"status": "completed"}` or `"rejected"`.
+pub async fn resolve(
+    State(app): State<App>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    request: Request,
+) -> Result<Response, Error> {
+    let bytes = request::body(request, app.limits.body).await?;
+    let (status, note) = read_settlement(&bytes)?;
+    let (status, answer) = match status.as_deref() {
+        Some("completed") => ("completed", stored(200, r#"{"data":null}"#.to_owned())),
+        Some("rejected") => ("rejected", rejection(&id, &note)),
+        _ => {
+            let message = "status must be \"completed\" or \"rejected\"";
+            return Err(Error::field(Code::InvalidValue, "status", message));
+        }
+    };
+    let actor = request::actor(&headers);
+    settle(&app, &id, Settlement { status, note, actor, answer: Some(answer) }).await
+}
+
+fn stored(status: u16, body: String) -> Answer {
+    Answer { status, headers: Vec::new(), body }
+}
+
+/// What repeats of a rejected operation are told.
+fn rejection(id: &str, note: &str) -> Answer {
+    let message = format!("The operation was rejected: {note}");
+    let error = Error::new(Code::TransitionConflict, message).detail("operation", id);
+    let body = json!({ "error": error.envelope(id), "data": null });
+    stored(error.status(), body.to_string())
+}
+
+async fn settle(app: &App, id: &str, settlement: Settlement) -> Result<Response, Error> {
+    let id = read_id(id)?;
+    let settled = app.db.run(move |conn| {
+        async move {
+            let settled = store::settle(conn, "", &id, &settlement).await?;
+            // A statement of its own says why nothing was settled.
+            let there = settled.is_some() || store::show(conn, "", &id).await?.is_some();
+            Ok((settled, there))
+        }
+        .boxed()
+    });
+    match settled.await.map_err(|fault| app.failure(&fault))? {
+        (Some(operation), _) => Ok(envelope::data(StatusCode::OK, &operation)),
+        (None, false) => Err(missing()),
+        (None, true) => Err(Error::new(Code::TransitionConflict, "The operation is not blocked")),
+    }
+}
+
+/// Reads `{"status": …, "note": …}`, both of which may be left out.
+fn read_settlement(bytes: &[u8]) -> Result<(Option<String>, String), Error> {
+    let (mut status, mut note) = (None, String::new());
+    let members = if bytes.is_empty() { Vec::new() } else { json::read_object(bytes)? };
+    for (name, value) in members {
+        let text = serde_json::from_str::<String>(value.get()).ok();
+        let text = text.filter(|text| text.len() <= MOST_NOTE && !text.contains('\0'));
+        let text = text.ok_or_else(|| {
+            Error::field(Code::InvalidValue, &name, format!("{name} must be a short text"))
+        })?;
+        match name.as_str() {
+            "status" => status = Some(text),
+            "note" => note = text,
+            _ => {
+                let message = format!("This request has no member \"{name}\"");
+                return Err(Error::field(Code::UnknownField, &name, message));
+            }
+        }
+    }
+    Ok((status, note))
+}
+
+fn read_id(id: &str) -> Result<String, Error> {
+    let id = Uuid::parse_str(id);
+    id.map(|id| id.to_string())
+        .map_err(|_| Error::new(Code::InvalidId, "The id of an operation is a UUID"))
+}
+
+fn missing() -> Error {
+    Error::new(Code::NotFound, "There is no operation with this id")
+}

@@ -1,0 +1,59 @@
+//! Which writes may share a statement. What they come to is the same as one after the other.
+
+pub mod store;
+
+use crate::catalog::key::Key;
+use crate::catalog::kind::Kind;
+use crate::catalog::{Column, Resource};
+use crate::record::statement::Shape;
+use crate::record::{Change, Write};
+
+/// The statement that a write may share with others of the same shape, each to a row of its own;
+/// `None` where it must run by itself.
+pub fn shape(write: &Write) -> Option<Shape> {
+    let (resource, precondition) = (&write.resource, &write.precondition);
+    match write.change.as_ref().ok()? {
+        Change::Create(body) if precondition.if_match.is_none() && body.claimed.is_empty() => {
+            Some(Shape::Insert(body.set.clone()))
+        }
+        _ if precondition.demands_absence() || !one_spelling(resource) => None,
+        Change::Replace(body) | Change::Patch(body) if body.claimed.is_empty() => {
+            Some(Shape::Update(body.into()))
+        }
+        Change::Increment(increment) => Some(Shape::Increment(increment.columns.clone())),
+        Change::Delete => Some(Shape::Delete),
+        Change::Create(_)
+        | Change::Replace(_)
+        | Change::Patch(_)
+        | Change::JsonPatch(_)
+        | Change::Merge(..) => None,
+    }
+}
+
+/// Whether two keys that are spelled differently are two records: a statement changes a row once,
+/// however many of its list name it.
+fn one_spelling(resource: &Resource) -> bool {
+    resource.key_columns().all(|column| match column.kind {
+        Kind::Uuid | Kind::Integer(_) => true,
+        _ => is_plain_text(column),
+    })
+}
+
+fn is_plain_text(column: &Column) -> bool {
+    matches!(column.cast_type.as_str(), "text" | "character varying")
+}
+
+/// The record that a write is about, where the request says it: in its address or in its body.
+pub fn record_of(write: &Write) -> Option<Key> {
+    let Some(key) = &write.key else {
+        let Ok(Change::Create(body)) = &write.change else { return None };
+        let members: serde_json::Map<String, serde_json::Value> =
+            serde_json::from_str(&body.json).ok()?;
+        let parts = write.resource.key_columns().map(|column| match members.get(&column.name)? {
+            serde_json::Value::String(text) => Some(text.clone()),
+            other => Some(other.to_string()),
+        });
+        return Some(Key { parts: parts.collect::<Option<_>>()? });
+    };
+    Some(key.clone())
+}
