@@ -26,6 +26,7 @@ create table counterfoil.change (
     version integer not null,
     op text not null check (op in ('baseline', 'create', 'update', 'delete')),
     doc json not null,
+    -- Empty for a baseline: nobody knows who wrote the row.
     "by" text not null,
     origin text,
     -- The two versions that a merge was made of; said by the statement that writes it.
@@ -246,7 +247,7 @@ $b$;
             b := b || format($b$    if tg_op <> 'INSERT' and not exists (
         select from counterfoil.change l where l.resource = %1$L and l.id = old_id and l.version = old.%2$s) then
         insert into counterfoil.change as c (%3$s)
-        values (%1$L, old_id, old.%2$s, 'baseline', row_to_json(old), %4$s, source)%5$s;
+        values (%1$L, old_id, old.%2$s, 'baseline', row_to_json(old), '', source)%5$s;
     end if;
     if old_id = new_id then
         insert into counterfoil.change as c (%3$s)
@@ -293,7 +294,7 @@ $b$, resource, v, fields, format(actor, 'new_id'), conflict);
         from new_rows n%7$s;
     elsif tg_op = 'DELETE' then
         insert into counterfoil.change as c (%1$s)
-        select %2$L, x.id, x.version, x.op, x.doc, %8$s, source
+        select %2$L, x.id, x.version, x.op, x.doc, case when x.op = 'baseline' then '' else %8$s end, source
         from (select %9$s as id, o.%4$s as version, 'baseline' as op, row_to_json(o.*) as doc
               from old_rows o
               where (select l.version from counterfoil.change l where l.resource = %2$L and l.id = %9$s and l.version = o.%4$s) is null
@@ -307,7 +308,7 @@ $b$, resource, v, fields, format(actor, 'new_id'), conflict);
             full join (select %6$s as id, n.%4$s as version, row_to_json(n.*) as doc from new_rows n) n on n.id = o.id)
         select %2$L, x.id, x.version,
             case when x.op = 'create' and %10$s >= x.version then counterfoil.settle(tg_relid, %2$L, x.id, x.version, x.op, x.doc) else x.op end,
-            x.doc, %8$s, source
+            x.doc, case when x.op = 'baseline' then '' else %8$s end, source
         from (select p.old_id as id, p.old_version as version, 'baseline' as op, p.old_doc as doc
               from pair p
               where p.old_id is not null
@@ -319,7 +320,7 @@ $b$, resource, v, fields, format(actor, 'new_id'), conflict);
               from pair p where p.new_id is not null) x%7$s;
     else
         insert into counterfoil.change as c (%1$s)
-        select %2$L, x.id, x.version, x.op, x.doc, %8$s, source
+        select %2$L, x.id, x.version, x.op, x.doc, case when x.op = 'baseline' then '' else %8$s end, source
         from (select %9$s as id, o.%4$s as version, 'baseline' as op, row_to_json(o.*) as doc
               from old_rows o
               where (select l.version from counterfoil.change l where l.resource = %2$L and l.id = %9$s and l.version = o.%4$s) is null

@@ -8,6 +8,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 
+use crate::catalog::kind::Kind;
 use crate::catalog::{Catalog, Resource, Retention, Settings, quote_identifier};
 use crate::merge::Rules;
 
@@ -175,6 +176,7 @@ impl ResourceConfig {
         if let Err(error) = self.merge.validate(known) {
             problems.push(format!("[resource.{name}] {error}"));
         }
+        problems.extend(self.ill_suited(resource));
         resource.settings = Settings {
             conflict_status,
             require_if_match: self.require_if_match,
@@ -183,6 +185,34 @@ impl ResourceConfig {
             retention: self.keep_history,
         };
         resource.describe_fields();
+    }
+}
+
+impl ResourceConfig {
+    /// The merge rules that name a field of another type than they are for.
+    fn ill_suited(&self, resource: &Resource) -> Vec<String> {
+        let Rules { set, keyed, counter, text, .. } = &self.merge;
+        let arrays: fn(&Kind) -> bool = |k| matches!(k, Kind::Array(_) | Kind::Json { .. });
+        let numbers: fn(&Kind) -> bool =
+            |k| matches!(k, Kind::Integer(_) | Kind::Numeric(_) | Kind::Float);
+        let texts: fn(&Kind) -> bool = |k| matches!(k, Kind::Text(_));
+        let named = [
+            ("set", set.iter().collect::<Vec<_>>(), arrays, "an array or JSON"),
+            ("keyed", keyed.keys().collect(), arrays, "an array or JSON"),
+            ("counter", counter.iter().collect(), numbers, "a number"),
+            ("text", text.iter().collect(), texts, "a text"),
+        ];
+        let mut problems = Vec::new();
+        for (rule, fields, suits, wanted) in named {
+            for field in fields {
+                if resource.column(field).is_some_and(|column| !suits(&column.kind)) {
+                    let name = &resource.name;
+                    problems
+                        .push(format!("[resource.{name}] merge.{rule}: {field} is not {wanted}"));
+                }
+            }
+        }
+        problems
     }
 }
 

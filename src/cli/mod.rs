@@ -16,8 +16,8 @@ use clap::{Args, Parser, Subcommand};
 struct Cli {
     #[command(subcommand)]
     verb: Verb,
-    /// The database, as a URL
-    #[arg(long, global = true, env = "DATABASE_URL", hide_env_values = true)]
+    /// The database, as a URL [env: DATABASE_URL, but for `dev`, which starts its own]
+    #[arg(long, global = true)]
     database_url: Option<String>,
     /// The configuration [default: counterfoil.toml, where there is one]
     #[arg(long, global = true, env = "COUNTERFOIL_CONFIG")]
@@ -160,7 +160,8 @@ async fn dispatch(cli: Cli) -> Result<(), Failure> {
     let Cli { verb, database_url, config, .. } = cli;
     let database = || {
         let missing = "Which database? Say --database-url or set DATABASE_URL";
-        database_url.clone().ok_or_else(|| Failure::usage(missing))
+        let named = database_url.clone().or_else(|| std::env::var("DATABASE_URL").ok());
+        named.ok_or_else(|| Failure::usage(missing))
     };
     match verb {
         Verb::Dev(args) => dev::dev(database_url.as_deref(), config.as_deref(), &args).await,

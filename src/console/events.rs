@@ -125,7 +125,7 @@ impl Watch {
         });
         let newest = read.await.unwrap_or_default().pop();
         let newest = newest.filter(|entry| entry.version == version.0);
-        newest.map_or_else(String::new, |entry| entry.by)
+        newest.map_or_else(String::new, |entry| entry.by.unwrap_or_default())
     }
 }
 

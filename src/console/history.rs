@@ -125,7 +125,7 @@ impl Line {
         Self {
             version,
             what,
-            by: entry.by,
+            by: entry.by.unwrap_or_else(|| "somebody before the log began".to_owned()),
             at: value::moment(&entry.at),
             changed: match entry.op.as_str() {
                 "create" => vec!["New row".to_owned()],

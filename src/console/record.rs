@@ -210,7 +210,7 @@ fn existing(
         version: Some(version),
         saved: newest.map(|entry| Saved {
             at: value::moment(&entry.at),
-            by: entry.by,
+            by: entry.by.unwrap_or_else(|| "somebody before the log began".to_owned()),
             op: entry.op,
         }),
         kept: fixed(here, values),

@@ -154,7 +154,7 @@ pub async fn body(request: Request<Body>, most: usize) -> Result<Bytes, Error> {
     let reading = tokio::time::timeout(BODY_TIME, to_bytes(request.into_body(), most));
     let read = reading.await.map_err(|_| {
         let message = format!("The body was not complete after {} seconds", BODY_TIME.as_secs());
-        Error::new(Code::InvalidJson, message).with_status(408).header("connection", "close")
+        Error::new(Code::InvalidJson, message).header("connection", "close")
     })?;
     read.map_err(|error| {
         let limited = std::error::Error::source(&error)

@@ -70,6 +70,7 @@ pub fn missing(resource: &Resource) -> Error {
 }
 
 fn authored(error: Error, by: Option<Authorship>) -> Error {
+    let by = by.filter(|by| !by.by.is_empty());
     let (by, at) = by.map_or((Value::Null, Value::Null), |a| (a.by.into(), a.at.into()));
     error.detail("changed_by", by).detail("changed_at", at)
 }

@@ -23,8 +23,8 @@ pub struct Entry {
     pub op: String,
     /// RFC 3339, by the database's clock.
     pub at: String,
-    /// The actor of the request, else the database role.
-    pub by: String,
+    /// The actor of the request, else the database role; `None` for a baseline.
+    pub by: Option<String>,
     /// The fields that differ from the version before, in table order.
     pub changed: Vec<String>,
     /// The versions that this one is a merge of: the client's, and the one it was written over.
@@ -85,7 +85,7 @@ fn entry(row: &PgRow) -> Result<Entry, Fault> {
         version: row.try_get("version")?,
         op: row.try_get("op")?,
         at: row.try_get("at")?,
-        by: row.try_get("by")?,
+        by: Some(row.try_get("by")?).filter(|by: &String| !by.is_empty()),
         changed: row.try_get("changed")?,
         merged_from: row.try_get("merged_from")?,
         data,

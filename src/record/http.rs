@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use axum::extract::{Request, State};
 use axum::http::header::{ETAG, LINK};
-use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use futures_util::FutureExt as _;
 
@@ -205,11 +205,17 @@ struct Options {
 }
 
 impl Options {
-    /// Reads `dry_run` and `on_conflict`. A write that ignored a word of its request would do
+    /// Reads `dry_run`, and for PUT and PATCH `on_conflict`. A write that ignored a word of its request would do
     /// something else than was asked, so nothing else may stand there.
     fn read(target: &Target) -> Result<Self, Error> {
         let mut options = Self::default();
+        let merges = matches!(target.method, Method::PUT | Method::PATCH);
+        let mut seen = std::collections::HashSet::new();
         for (name, value) in &target.parameters {
+            if !seen.insert(name) {
+                let message = format!("{name} stands twice in the query");
+                return Err(Error::field(Code::InvalidQuery, name, message));
+            }
             let wrong = |wanted: &str| {
                 Error::field(Code::InvalidQuery, name, format!("{name} must be {wanted}"))
             };
@@ -217,7 +223,7 @@ impl Options {
                 ("dry_run", "true" | "") => options.dry_run = true,
                 ("dry_run", "false") => {}
                 ("dry_run", _) => return Err(wrong("true or false")),
-                ("on_conflict", word) => {
+                ("on_conflict", word) if merges => {
                     options.on_conflict = draft::on_conflict(word).map_err(wrong)?;
                 }
                 _ => {

@@ -40,10 +40,6 @@ pub(super) async fn write(
         let Some(plan) = planned else {
             break;
         };
-        if plan.assignments.set.is_empty() {
-            // All that the client wants is there already.
-            return Ok(Some(Outcome::AlreadyApplied(plan.current)));
-        }
         match attempt(conn, write, key, &plan).await? {
             Some(outcome) => return Ok(Some(outcome)),
             None => match store::explain(conn, write, Some(body)).await? {

@@ -75,6 +75,10 @@ pub async fn preview(
     request: Request,
 ) -> Result<Response, Error> {
     let key = target.key()?;
+    if let Some((name, _)) = target.parameters.first() {
+        let message = format!("This request takes no parameter \"{name}\"");
+        return Err(Error::field(Code::InvalidQuery, name, message));
+    }
     request::demand_json(&target.headers)?;
     let bytes = request::body(request, app.limits.body).await?;
     let (base, data) = read_preview(&bytes)?;

@@ -10,7 +10,9 @@ use crate::db::fault::Fault;
 use crate::error::{Code, Error};
 use crate::json::{self, Member};
 use crate::precondition::Standing;
-use crate::record::{Conflict, Outcome, Row, Write, body, conflict, merging, store};
+use crate::record::reconcile::Told;
+use crate::record::store::Newest;
+use crate::record::{Outcome, Row, Write, body, conflict, merging, store};
 
 /// How often the patch is said anew against a record that moved meanwhile.
 const TRIES: usize = 5;
@@ -55,7 +57,8 @@ pub(super) async fn write(
         let assignments = match assignments {
             Ok(assignments) => assignments,
             Err(error) if error.code() == Code::WriteConflict => {
-                return Ok(Some(Outcome::Refused(test_failed(write, row, &error))));
+                let (newest, told) = (current.newest, &current.told);
+                return Ok(Some(Outcome::Refused(test_failed(write, row, newest, told, &error))));
             }
             Err(error) => {
                 let shown = Some((row.version, row.json));
@@ -194,18 +197,17 @@ fn refused(code: Code, pointer: &str, message: String) -> Error {
     Error::field(code, &field, message).detail("pointer", pointer)
 }
 
-/// A `test` that fails is a precondition that failed: the answer shows the row as it stands.
-fn test_failed(write: &Write, row: Row, error: &Error) -> Error {
-    let mut conflict = conflict::conflict(
-        &write.resource,
-        Conflict {
-            yours: write.precondition.newest_named(),
-            current: Some(row),
-            by: None,
-            kind: "update_update",
-            sides: None,
-        },
-    );
+/// A `test` that fails is a precondition that failed: the answer shows the row as it stands, and who
+/// wrote it.
+fn test_failed(
+    write: &Write,
+    row: Row,
+    newest: Option<Newest>,
+    told: &Told,
+    error: &Error,
+) -> Error {
+    let found = store::conflicting(write, row, newest, told);
+    let mut conflict = conflict::conflict(&write.resource, found);
     for (name, value) in error.details() {
         conflict = conflict.detail(name, value.clone());
     }

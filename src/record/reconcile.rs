@@ -23,6 +23,9 @@ pub struct Sides {
     base: Option<Row>,
     yours: Row,
     theirs: Row,
+    /// Whether it is known what the client wants: a deletion wants no value, and a body that cannot
+    /// be used says nothing.
+    wished: bool,
 }
 
 /// The verdicts on a conflict, as API.md section 4.2 has them.
@@ -59,16 +62,19 @@ impl Sides {
                 yours.set(field, value);
             }
         }
-        Some(Self { base, yours, theirs })
+        Some(Self { base, yours, theirs, wished: told.sets.is_some() })
     }
 
     /// Who changed what.
     pub fn verdicts(&self, resource: &Resource) -> Verdicts {
         let rules = &resource.settings.merge;
-        let fields = merge::verdicts(self.base.as_ref(), &self.yours, &self.theirs, rules);
+        let mut fields = merge::verdicts(self.base.as_ref(), &self.yours, &self.theirs, rules);
+        if !self.wished {
+            fields.iter_mut().for_each(|field| field.yours = None);
+        }
         let clash = fields.iter().any(|field| field.verdict == Verdict::Both);
         let base_available = self.base.is_some();
-        Verdicts { base_available, mergeable: base_available && !clash, fields }
+        Verdicts { base_available, mergeable: base_available && !clash && self.wished, fields }
     }
 
     /// The merge of both changes; `None` without a base, and where a clash is left to the client.

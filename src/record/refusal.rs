@@ -87,7 +87,7 @@ async fn taken(
         _ => None,
     };
     let columns = index.map_or_else(Vec::new, |index| index.columns);
-    Ok(already_exists(&write.resource, &columns, winner, &constraint.name))
+    Ok(already_exists(write, &columns, winner, &constraint.name))
 }
 
 /// Whether the key that a new record's body names is taken, as the answer that says so.
@@ -102,26 +102,31 @@ pub(super) async fn taken_key(
     }
     let key = unique::Index::of_key(&write.resource);
     let winner = unique::winner(conn, write, body, &key).await?;
-    Ok(winner.map(|winner| already_exists(&write.resource, &key.columns, Some(winner), "")))
+    Ok(winner.map(|winner| already_exists(write, &key.columns, Some(winner), "")))
 }
 
 fn already_exists(
-    resource: &Resource,
+    write: &Write,
     columns: &[String],
     winner: Option<Row>,
     constraint: &str,
 ) -> Error {
+    let resource = &write.resource;
+    let creates = write.verb == Verb::Create;
     let told = Told::of(resource, columns, constraint);
     let message = if told.fields.is_empty() {
         format!("Another record of {} stands against this one", resource.name)
     } else {
         format!("Another record of {} has this {}", resource.name, told.fields.join(", "))
     };
-    let error = told.to(Error::new(Code::AlreadyExists, message)).detail("kind", "create_create");
+    let error =
+        told.to(Error::new(Code::AlreadyExists, message)).header("cache-control", "no-store");
+    let error = if creates { error.detail("kind", "create_create") } else { error };
     match winner {
+        // A tag in the answer to a write of one record must not be that of another.
         Some(row) => error
             .detail("current_version", row.version.0)
-            .current(Some(row.version), Some(row.json)),
+            .current(creates.then_some(row.version), Some(row.json)),
         None => error,
     }
 }

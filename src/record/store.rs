@@ -311,13 +311,22 @@ fn absent(newest: Option<Newest>, yours: Option<Version>) -> Outcome {
     }
 }
 
-fn conflicting(write: &Write, row: Row, newest: Option<Newest>, told: &Told) -> Conflict {
+pub(super) fn conflicting(
+    write: &Write,
+    row: Row,
+    newest: Option<Newest>,
+    told: &Told,
+) -> Conflict {
     let deletes = write.verb == Verb::Delete;
+    let yours = write.precondition.newest_named();
+    // The row as it stands needs no log to be the base.
+    let current = (yours == Some(row.version)).then(|| row.json.clone());
+    let told = Told { base: told.base.clone().or(current), ..told.clone() };
     Conflict {
-        yours: write.precondition.newest_named(),
+        yours,
         by: newest.filter(|newest| newest.version == row.version).map(|newest| newest.by),
         kind: if deletes { "delete_update" } else { "update_update" },
-        sides: Sides::new(told, &row.json),
+        sides: Sides::new(&told, &row.json),
         current: Some(row),
     }
 }
@@ -350,12 +359,12 @@ pub(super) struct Current {
     pub(super) row: Option<Row>,
     /// Whether the update asked about would leave the row as it is.
     nothing_new: bool,
-    newest: Option<Newest>,
+    pub(super) newest: Option<Newest>,
     /// What the conflict would be about, were it one.
     pub(super) told: Told,
 }
 
-struct Newest {
+pub(super) struct Newest {
     version: Version,
     deleted: bool,
     by: Authorship,

@@ -115,7 +115,7 @@ fn entry() -> Value {
             "version": whole(4),
             "op": { "type": "string", "enum": ["baseline", "create", "update", "delete"] },
             "at": { "type": "string", "format": "date-time" },
-            "by": { "type": "string" },
+            "by": { "type": ["string", "null"] },
             "changed": {
                 "type": "array",
                 "items": { "type": "string" },
