@@ -133,13 +133,31 @@ $fn$;
 
 -- SQL for the record id of the row called `row_name`. One column: its text. Several: joined by commas, with % and
 -- the comma escaped inside the parts.
+-- The text of a value by which its record is known: one text for all spellings that are equal to it, so that a version cannot
+-- begin anew under another one (1.0 and 1.00, -0 and 0, 24 hours and a day). As an SQL expression.
+create function counterfoil.canonical(type oid, value text) returns text
+language sql stable set search_path = pg_catalog, pg_temp as $fn$
+    with recursive base(oid, base) as (
+        select t.oid, t.typbasetype from pg_type t where t.oid = type
+        union all
+        select t.oid, t.typbasetype from base b join pg_type t on t.oid = b.base
+    )
+    select case b.oid
+           when 'numeric'::regtype then format('pg_catalog.trim_scale(%s)::text', value)
+           when 'float4'::regtype then format('(%s operator(pg_catalog.+) 0::float4)::text', value)
+           when 'float8'::regtype then format('(%s operator(pg_catalog.+) 0::float8)::text', value)
+           when 'interval'::regtype then format('pg_catalog.justify_interval(%s)::text', value)
+           else value || '::text' end
+      from base b where b.base = 0
+$fn$;
+
 create function counterfoil.key_text(relation regclass, row_name text) returns text
 language sql stable set search_path = pg_catalog, pg_temp as $fn$
     select case when count(*) = 1 then min(part) else
         '(' || string_agg(case when plain then part
                           else format($$replace(replace(%s, '%%', '%%25'), ',', '%%2C')$$, part) end, $$ || ',' || $$ order by n)
             || ')' end
-    from (select k.n, format('(%s.%I::text collate "C")', row_name, k.name) as part,
+    from (select k.n, format('(%s collate "C")', counterfoil.canonical(a.atttypid, format('%s.%I', row_name, k.name))) as part,
                  a.atttypid in ('int2'::regtype, 'int4'::regtype, 'int8'::regtype, 'uuid'::regtype, 'bool'::regtype) as plain
           from unnest(counterfoil.key_columns(relation)) with ordinality k(name, n)
           join pg_attribute a on a.attrelid = relation and a.attname = k.name) p
@@ -545,6 +563,11 @@ begin
     elsif version_column = any (counterfoil.key_columns(relation)) then
         perform counterfoil.refuse(format('column %I is part of the primary key of %s', version_column, rel.shown),
             'Name another column for the version (--version-column).');
+    elsif exists (select from unnest(counterfoil.key_columns(relation)) k(name)
+                  join pg_attribute a on a.attrelid = relation and a.attname = k.name
+                  join pg_collation l on l.oid = a.attcollation and not l.collisdeterministic) then
+        perform counterfoil.refuse(format('the primary key of %s has a nondeterministic collation', rel.shown),
+            'Texts that differ would name the same record, and its versions could not be told from another''s. Use a deterministic collation.');
     elsif exists (select from pg_attribute a where a.attrelid = relation and a.attgenerated <> '' and a.attname = any (counterfoil.key_columns(relation))) then
         perform counterfoil.refuse(format('the primary key of %s is a generated column', rel.shown),
             'The key must be known before the row is stored. Fill the column with a default or a trigger instead.');

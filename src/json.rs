@@ -61,6 +61,38 @@ pub fn check(bytes: &[u8]) -> Result<&str, Error> {
     }
 }
 
+/// How far the exponent of a number may go where it is to be stored as a `numeric` or in a `jsonb`,
+/// which write all its digits out: ten bytes of a body could become a hundred thousand of a row.
+pub const MOST_EXPONENT: usize = 1000;
+
+/// Whether no number in a JSON text has an exponent beyond [`MOST_EXPONENT`].
+pub fn modest(json: &str) -> bool {
+    let (mut in_string, mut escaped) = (false, false);
+    let bytes = json.as_bytes();
+    for (at, byte) in bytes.iter().enumerate() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if in_string => escaped = true,
+            b'"' => in_string = !in_string,
+            b'e' | b'E' if !in_string && at > 0 && bytes[at - 1].is_ascii_digit() => {
+                let digits: Vec<u8> = bytes[at + 1..]
+                    .iter()
+                    .skip_while(|b| matches!(b, b'-' | b'+' | b'0'))
+                    .take_while(|b| b.is_ascii_digit())
+                    .take(5)
+                    .copied()
+                    .collect();
+                let exponent = digits.iter().fold(0, |n, b| n * 10 + usize::from(b - b'0'));
+                if exponent > MOST_EXPONENT {
+                    return false;
+                }
+            }
+            _ => {}
+        }
+    }
+    true
+}
+
 /// Whether a JSON text holds the character NUL, which PostgreSQL cannot store in text.
 pub fn holds_nul(json: &str) -> bool {
     json.match_indices("\\u0000").any(|(at, _)| {
@@ -233,6 +265,16 @@ mod tests {
     fn errors_say_where() {
         let error = read_object(b"{\n  \"a\": 1,\n  \"b\" 2\n}").unwrap_err();
         assert_eq!(error.details()["line"], 3);
+    }
+
+    #[test]
+    fn exponents_are_bounded_outside_of_texts() {
+        for number in ["1e1000", "[1E+0999, -2.5e-1000]", r#"{"a1e9999": "1e9999"}"#, "true", "0"] {
+            assert!(modest(number), "{number}");
+        }
+        for immodest in ["1e1001", "[0, 1.5E-131071]", r#"{"a": 1e+0099999999999}"#] {
+            assert!(!modest(immodest), "{immodest}");
+        }
     }
 
     #[test]

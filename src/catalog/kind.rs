@@ -4,6 +4,7 @@
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
+use crate::json;
 use crate::merge::Comparison;
 
 /// The longest `name`, in bytes, of a PostgreSQL built as it comes.
@@ -80,6 +81,9 @@ impl Kind {
         let string = || serde_json::from_str::<String>(json).map_err(|_| "a text".to_owned());
         let wanted = |ok: bool, what: &str| if ok { Ok(()) } else { Err(what.to_owned()) };
         match self {
+            Self::Json { binary: true } if !json::modest(json) => {
+                Err(format!("free of numbers with an exponent beyond {}", json::MOST_EXPONENT))
+            }
             Self::Json { .. } => Ok(()),
             Self::Bool => wanted(matches!(first, b't' | b'f'), "true or false"),
             Self::Integer(size) => {
@@ -135,6 +139,9 @@ impl Kind {
     fn check_decimal(&self, text: &str) -> Result<(), String> {
         if !is_decimal(text) {
             return Err("a number".to_owned());
+        }
+        if !json::modest(text) {
+            return Err(format!("a number with an exponent within {}", json::MOST_EXPONENT));
         }
         let Self::Numeric(Some((precision, scale))) = self else {
             return Ok(());

@@ -45,6 +45,7 @@ SELECT counterfoil.fingerprint(), json_build_object(
                     'name', a.attname,
                     'sql_type', format_type(a.atttypid, a.atttypmod),
                     'cast_type', format_type(a.atttypid, -1),
+                    'canonical', counterfoil.canonical(a.atttypid, '{}'),
                     'type', a.atttypid::int8,
                     'modifier', a.atttypmod,
                     'not_null', a.attnotnull,

@@ -122,6 +122,9 @@ pub struct Column {
     pub sql_type: String,
     /// The type without modifiers: a cast to `varchar(5)` would cut a key off silently.
     pub cast_type: String,
+    /// The text by which the change log knows a value of a key, as an SQL expression on `{}`: one
+    /// for all spellings that are equal.
+    pub canonical: String,
     /// What values the type takes.
     pub kind: Kind,
     /// Whether NULL is refused, by the column or by its domain.

@@ -35,6 +35,7 @@ struct FoundColumn {
     name: String,
     sql_type: String,
     cast_type: String,
+    canonical: String,
     #[serde(rename = "type")]
     type_oid: u32,
     modifier: i32,
@@ -169,6 +170,7 @@ fn build_column(
         default: found.default,
         sql_type: found.sql_type,
         cast_type: found.cast_type,
+        canonical: found.canonical,
         comment: found.comment,
         name: found.name,
         read_only: false,

@@ -26,7 +26,7 @@ pub async fn run(
     loop {
         let _ = tokio::time::timeout(PERIOD, refresh.notified()).await;
         let known = catalog.load().fingerprint.clone();
-        let fresh = db.run(move |conn| {
+        let fresh = db.read(move |conn| {
             async move {
                 if store::fingerprint(conn).await? == known {
                     return Ok(None);

@@ -110,17 +110,16 @@ impl Watch {
     async fn look(&self) -> Result<Found, crate::db::fault::Fault> {
         let (resource, key) = (self.here.resource.clone(), self.key.clone());
         let only = Some(vec![resource.version]);
-        let read = self
-            .app
-            .db
-            .run(move |conn| async move { store::read(conn, &resource, &key, only).await }.boxed());
+        let read = self.app.db.read(move |conn| {
+            async move { store::read(conn, &resource, &key, only).await }.boxed()
+        });
         read.await
     }
 
     /// Who saved a version; empty where the change log does not say.
     async fn author(&self, version: Version) -> String {
         let (resource, key) = (self.here.resource.clone(), self.key.clone());
-        let read = self.app.db.run(move |conn| {
+        let read = self.app.db.read(move |conn| {
             async move { history::read(conn, &resource, &key, None, 1).await }.boxed()
         });
         let newest = read.await.unwrap_or_default().pop();

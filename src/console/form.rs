@@ -172,6 +172,7 @@ mod tests {
             quoted: String::new(),
             sql_type: String::new(),
             cast_type: String::new(),
+            canonical: String::new(),
             kind,
             not_null,
             default: None,

@@ -53,7 +53,7 @@ pub(super) async fn page(State(app): State<App>, visitor: Visitor) -> Response {
 /// The numbers of rows; a table that cannot be counted now is shown without one.
 async fn count(app: &App, resources: Vec<Arc<Resource>>) -> Vec<Option<Rows>> {
     let many = resources.len();
-    let counted = app.db.run(move |conn| {
+    let counted = app.db.read(move |conn| {
         async move {
             let mut counts = Vec::with_capacity(resources.len());
             for resource in &resources {

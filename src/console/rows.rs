@@ -96,7 +96,7 @@ pub(super) async fn page(State(app): State<App>, here: Here) -> Result<Response,
     let read = match query::read(&here.resource, &here.parameters) {
         Ok(query) => {
             let resource = here.resource.clone();
-            let read = app.db.run(move |conn| {
+            let read = app.db.read(move |conn| {
                 async move { list::read(conn, &resource, &query, false).await }.boxed()
             });
             read.await.map_err(|fault| app.failure(&fault))?

@@ -252,6 +252,7 @@ mod tests {
             quoted: "\"c\"".to_owned(),
             sql_type: String::new(),
             cast_type: String::new(),
+            canonical: String::new(),
             kind,
             not_null,
             default: None,

@@ -106,7 +106,7 @@ impl Draft {
     pub(super) async fn compare(self, app: &App, here: &Here) -> Result<Outcome, Error> {
         let write = self.into_write(here);
         let compared =
-            app.db.run(move |conn| async move { store::compare(conn, &write).await }.boxed());
+            app.db.read(move |conn| async move { store::compare(conn, &write).await }.boxed());
         compared.await.map_err(|fault| app.failure(&fault))
     }
 }
@@ -119,7 +119,7 @@ pub(super) async fn read(app: &App, here: &Here, key: &Key) -> Result<Found, Err
     let (resource, key) = (here.resource.clone(), key.clone());
     let read = app
         .db
-        .run(move |conn| async move { store::read(conn, &resource, &key, None).await }.boxed());
+        .read(move |conn| async move { store::read(conn, &resource, &key, None).await }.boxed());
     read.await.map_err(|fault| app.failure(&fault))
 }
 
@@ -134,7 +134,7 @@ pub(super) async fn read_version(
     version: Version,
 ) -> Result<Found, Error> {
     let (resource, key) = (here.resource.clone(), key.clone());
-    let read = app.db.run(move |conn| {
+    let read = app.db.read(move |conn| {
         async move { history::read_version(conn, &resource, &key, version).await }.boxed()
     });
     read.await.map_err(|fault| app.failure(&fault))
@@ -152,7 +152,7 @@ pub(super) async fn versions(
     most: usize,
 ) -> Result<Vec<Entry>, Error> {
     let (resource, key) = (here.resource.clone(), key.clone());
-    let read = app.db.run(move |conn| {
+    let read = app.db.read(move |conn| {
         async move { history::read(conn, &resource, &key, before, most).await }.boxed()
     });
     read.await.map_err(|fault| app.failure(&fault))

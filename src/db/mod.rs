@@ -38,15 +38,64 @@ const IDLE: Duration = Duration::from_secs(1);
 type Job =
     Box<dyn for<'c> FnOnce(Result<&'c mut PgConnection, Fault>) -> BoxFuture<'c, bool> + Send>;
 
+/// How long a job may wait for a connection. Where many writers wait for one locked row, the others
+/// are told so rather than left to wait their turn behind them.
+const QUEUE_TIME: Duration = Duration::from_secs(5);
+
 /// A handle on the workers. They end when the last handle is dropped and the queue is empty.
+///
+/// Reads have connections of their own: they wait for no row's lock, and must not wait behind writes
+/// that do.
 #[derive(Clone, Debug)]
 pub struct Db {
+    writes: Queue,
+    reads: Queue,
+}
+
+#[derive(Clone, Debug)]
+struct Queue {
     jobs: async_channel::Sender<Job>,
 }
 
 impl Db {
-    /// Starts `connections` workers on a database. They connect when their first job comes.
+    /// Starts `connections` workers for writes on a database, and half as many for reads. They connect
+    /// when their first job comes.
     pub fn start(options: &PgConnectOptions, connections: usize) -> Self {
+        Self {
+            writes: Queue::start(options, connections),
+            reads: Queue::start(options, connections.div_ceil(2)),
+        }
+    }
+
+    /// Runs a job that only reads on one of the connections for reads. See [`Self::run`].
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    pub async fn read<T, F>(&self, job: F) -> Result<T, Fault>
+    where
+        T: Send + 'static,
+        F: for<'c> FnOnce(&'c mut PgConnection) -> BoxFuture<'c, Result<T, Fault>> + Send + 'static,
+    {
+        self.reads.run(job).await
+    }
+
+    /// Runs a job on one of the connections and gives its result. The job is owned by the worker:
+    /// once begun, it is carried to its end whether or not the caller still waits.
+    ///
+    /// # Errors
+    /// What the job gives; [`Fault::Overloaded`] where the queue is full or the wait too long, and
+    /// [`Fault::Unavailable`] where the database cannot be reached.
+    pub async fn run<T, F>(&self, job: F) -> Result<T, Fault>
+    where
+        T: Send + 'static,
+        F: for<'c> FnOnce(&'c mut PgConnection) -> BoxFuture<'c, Result<T, Fault>> + Send + 'static,
+    {
+        self.writes.run(job).await
+    }
+}
+
+impl Queue {
+    fn start(options: &PgConnectOptions, connections: usize) -> Self {
         let (jobs, queue) = async_channel::bounded(QUEUE);
         let open = Arc::new(AtomicUsize::new(0));
         for _ in 0..connections.max(1) {
@@ -55,24 +104,20 @@ impl Db {
         Self { jobs }
     }
 
-    /// Runs a job on one of the connections and gives its result. The job is owned by the worker:
-    /// once begun, it is carried to its end whether or not the caller still waits.
-    ///
-    /// # Errors
-    /// What the job gives; [`Fault::Overloaded`] where the queue is full and
-    /// [`Fault::Unavailable`] where the database cannot be reached.
-    pub async fn run<T, F>(&self, job: F) -> Result<T, Fault>
+    async fn run<T, F>(&self, job: F) -> Result<T, Fault>
     where
         T: Send + 'static,
         F: for<'c> FnOnce(&'c mut PgConnection) -> BoxFuture<'c, Result<T, Fault>> + Send + 'static,
     {
         let (answer, result) = oneshot::channel();
+        let queued = Instant::now();
         let message: Job = Box::new(move |conn| {
             async move {
                 if answer.is_closed() {
                     return true; // The client left before anything was begun.
                 }
                 let result = match conn {
+                    Ok(_) if queued.elapsed() > QUEUE_TIME => Err(Fault::Overloaded),
                     Ok(conn) => job(conn).await,
                     Err(fault) => Err(fault),
                 };

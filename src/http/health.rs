@@ -16,7 +16,7 @@ pub async fn alive() -> Response {
 
 /// The database answers.
 pub async fn ready(State(app): State<App>) -> Response {
-    let asked = app.db.run(|conn| {
+    let asked = app.db.read(|conn| {
         async move {
             let one = sqlx::query_scalar::<_, i32>("SELECT 1").fetch_one(conn).await;
             one.map_err(Fault::from)

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use axum::body::{Body, to_bytes};
 use axum::extract::{FromRequestParts, Request};
-use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, IF_MATCH, IF_NONE_MATCH};
+use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, IF_MATCH, IF_NONE_MATCH, ORIGIN};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Method, Uri};
 use bytes::Bytes;
@@ -115,11 +115,13 @@ pub fn prefers(headers: &HeaderMap, preference: &str) -> bool {
 
 /// The media type of a body, in lower case and without parameters; empty where none is named.
 pub fn media_type(headers: &HeaderMap) -> String {
-    headers
-        .get(CONTENT_TYPE)
-        .and_then(|value| value.to_str().ok())
-        .map(|value| value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase())
-        .unwrap_or_default()
+    let Some(named) = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()) else {
+        // A script may leave it out. A browser that does asks nobody whether a page of another origin
+        // may write here.
+        let browser = headers.contains_key(ORIGIN);
+        return if browser { "of no stated type".to_owned() } else { String::new() };
+    };
+    named.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
 
 /// Demands a body of plain JSON.

@@ -31,7 +31,7 @@ pub async fn list(
 ) -> Result<Response, Error> {
     let listed = read_list(&parameters)?;
     let limit = listed.limit;
-    let found = app.db.run(move |conn| async move { store::list(conn, &listed).await }.boxed());
+    let found = app.db.read(move |conn| async move { store::list(conn, &listed).await }.boxed());
     let found = found.await.map_err(|fault| app.failure(&fault))?;
     let full = i64::try_from(found.len()) == Ok(limit);
     let next = found.last().filter(|_| full).map(|(id, _)| id);
@@ -71,7 +71,7 @@ fn read_list(parameters: &[(String, String)]) -> Result<Listed, Error> {
 /// `GET /api/v1/operations/{id}`
 pub async fn show(State(app): State<App>, Path(id): Path<String>) -> Result<Response, Error> {
     let id = read_id(&id)?;
-    let found = app.db.run(move |conn| async move { store::show(conn, "", &id).await }.boxed());
+    let found = app.db.read(move |conn| async move { store::show(conn, "", &id).await }.boxed());
     let found = found.await.map_err(|fault| app.failure(&fault))?;
     Ok(envelope::data(StatusCode::OK, &found.ok_or_else(missing)?))
 }

@@ -28,13 +28,13 @@ pub async fn read(State(app): State<App>, target: Target) -> Result<Response, Er
     let resource = target.resource.clone();
     let found = match Wanted::read(&target)? {
         Wanted::Now(select) => {
-            let read = app.db.run(move |conn| {
+            let read = app.db.read(move |conn| {
                 async move { store::read(conn, &resource, &key, select).await }.boxed()
             });
             read.await
         }
         Wanted::At(version) => {
-            let read = app.db.run(move |conn| {
+            let read = app.db.read(move |conn| {
                 async move { history::read_version(conn, &resource, &key, version).await }.boxed()
             });
             read.await
@@ -99,7 +99,7 @@ pub async fn list(State(app): State<App>, target: Target) -> Result<Response, Er
     let resource = target.resource.clone();
     let page = app
         .db
-        .run(move |conn| async move { page::read(conn, &resource, &query, count).await }.boxed());
+        .read(move |conn| async move { page::read(conn, &resource, &query, count).await }.boxed());
     let page = page.await.map_err(|fault| app.failure(&fault))??;
     let next = page.next.as_deref().map_or(serde_json::Value::Null, Into::into);
     let body = format!("{{\"data\":{},\"page\":{{\"next\":{next}}}}}", page.rows);

@@ -38,7 +38,7 @@ pub async fn history(State(app): State<App>, target: Target) -> Result<Response,
         }
     }
     let resource = target.resource.clone();
-    let read = app.db.run(move |conn| {
+    let read = app.db.read(move |conn| {
         async move {
             // One more than asked for tells whether there is a next page.
             let entries = history::read(conn, &resource, &key, before, most + 1).await?;
@@ -98,7 +98,7 @@ pub async fn preview(
         run: Run::Rehearsal,
     };
     let compared =
-        app.db.run(move |conn| async move { store::compare(conn, &write).await }.boxed());
+        app.db.read(move |conn| async move { store::compare(conn, &write).await }.boxed());
     match compared.await.map_err(|fault| app.failure(&fault))? {
         Outcome::Conflict(conflict) => {
             let size = conflict.current.as_ref().map_or(0, |row| row.json.len());

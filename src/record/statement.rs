@@ -153,8 +153,9 @@ fn key_equals(resource: &Resource, parts: &[String]) -> String {
 /// PostgreSQL spells the values, whatever spelling the client chose.
 pub fn record_id(resource: &Resource) -> String {
     let parts = resource.key_columns().enumerate();
-    let parts: Vec<_> =
-        parts.map(|(i, c)| format!("(${}::{})::text", i + 1, c.cast_type)).collect();
+    let parts: Vec<_> = parts
+        .map(|(i, c)| c.canonical.replace("{}", &format!("(${}::{})", i + 1, c.cast_type)))
+        .collect();
     match parts.as_slice() {
         [part] => part.clone(),
         parts => {

@@ -296,9 +296,18 @@ fn judge(write: &Write, found: Current) -> Option<Outcome> {
     match write.precondition.standing(row.version) {
         Standing::Holds => None,
         Standing::Unwanted => Some(Outcome::Unwanted(row)),
-        Standing::Stale if nothing_new => Some(Outcome::AlreadyApplied(row)),
+        Standing::Stale if nothing_new && !counts(write) => Some(Outcome::AlreadyApplied(row)),
         Standing::Stale => Some(Outcome::Conflict(conflicting(write, row, newest, &told))),
     }
+}
+
+/// Whether a write is to be merged and sets a counter: two who each count one are two, also where both
+/// arrive at the same number.
+fn counts(write: &Write) -> bool {
+    let Ok(Change::Replace(body) | Change::Patch(body)) = &write.change else { return false };
+    let counters = &write.resource.settings.merge.counter;
+    write.on_conflict.is_some()
+        && body.set.iter().any(|&place| counters.contains(&write.resource.columns[place].name))
 }
 
 /// What became of a write to a row that is not there.

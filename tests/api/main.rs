@@ -22,6 +22,7 @@ mod idempotency;
 mod increments;
 mod interleavings;
 mod lists;
+mod merging;
 mod openapi;
 mod operations;
 mod retention;
