@@ -2,6 +2,7 @@
 //! no request ever holds a connection. A client that leaves drops its answer, never the work: a
 //! half-run statement or an open transaction cannot come back to the next borrower.
 
+pub mod backend;
 pub mod connect;
 pub mod fault;
 pub mod migrate;
@@ -19,6 +20,7 @@ use sqlx::postgres::{PgConnectOptions, PgConnection};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
+use crate::db::backend::Backend;
 use crate::db::fault::Fault;
 
 /// How many jobs may wait for a connection before new ones are turned away.
@@ -32,8 +34,7 @@ const IDLE: Duration = Duration::from_secs(1);
 
 /// A job gets a connection, or why there is none, and gives whether the connection may serve the
 /// next job.
-type Job =
-    Box<dyn for<'c> FnOnce(Result<&'c mut PgConnection, Fault>) -> BoxFuture<'c, bool> + Send>;
+type Job = Box<dyn for<'c> FnOnce(Result<&'c mut Held, Fault>) -> BoxFuture<'c, bool> + Send>;
 
 /// A handle on the workers. They end when the last handle is dropped and the queue is empty.
 #[derive(Clone, Debug)]
@@ -64,13 +65,16 @@ impl Db {
         F: for<'c> FnOnce(&'c mut PgConnection) -> BoxFuture<'c, Result<T, Fault>> + Send + 'static,
     {
         let (answer, result) = oneshot::channel();
-        let message: Job = Box::new(move |conn| {
+        let message: Job = Box::new(move |held| {
             async move {
                 if answer.is_closed() {
                     return true; // The client left before anything was begun.
                 }
-                let result = match conn {
-                    Ok(conn) => job(conn).await,
+                let result = match held {
+                    Ok(held) => match job(&mut held.conn).await {
+                        Err(Fault::OutcomeUnknown) => Err(held.settle().await),
+                        result => result,
+                    },
                     Err(fault) => Err(fault),
                 };
                 let healthy = !matches!(&result, Err(fault) if fault.breaks_connection());
@@ -91,14 +95,22 @@ impl Db {
 /// A connection, counted among the open ones while it is held.
 struct Held {
     conn: PgConnection,
+    backend: Backend,
+    options: PgConnectOptions,
     open: Arc<AtomicUsize>,
 }
 
 impl Held {
     async fn open(options: &PgConnectOptions, open: &Arc<AtomicUsize>) -> sqlx::Result<Self> {
-        let conn = connect::connect(options).await?;
+        let mut conn = connect::connect(options).await?;
+        let backend = Backend::of(&mut conn).await?;
         open.fetch_add(1, Ordering::Relaxed);
-        Ok(Self { conn, open: open.clone() })
+        Ok(Self { conn, backend, options: options.clone(), open: open.clone() })
+    }
+
+    /// Makes sure, as far as can be, that the session of a broken connection is over.
+    async fn settle(&self) -> Fault {
+        if self.backend.end(&self.options).await { Fault::Settled } else { Fault::OutcomeUnknown }
     }
 }
 
@@ -139,8 +151,7 @@ async fn work(
                 }
             },
         };
-        let healthy =
-            AssertUnwindSafe(job(Ok(&mut held.conn))).catch_unwind().await.unwrap_or(false);
+        let healthy = AssertUnwindSafe(job(Ok(held))).catch_unwind().await.unwrap_or(false);
         if !healthy {
             connection = None;
         }

@@ -85,7 +85,7 @@ impl App {
         let id = claim.id;
         match self.decide(Arc::new(Once { claim, work })).await {
             Ok(claimed) => Ok(claimed.answer()?.into_response()),
-            Err(fault @ Fault::OutcomeUnknown) => {
+            Err(fault @ (Fault::OutcomeUnknown | Fault::Settled)) => {
                 Err(self.failure(&fault).detail("operation", id.to_string()))
             }
             Err(fault) => Err(self.failure(&fault)),
@@ -106,7 +106,7 @@ impl App {
                 .run(move |conn| async move { transaction::run(conn, &*again).await }.boxed());
             let result = run.await;
             let lost = match &result {
-                Err(Fault::OutcomeUnknown) => true,
+                Err(Fault::OutcomeUnknown | Fault::Settled) => true,
                 Err(_) | Ok(Claimed::Undecided(None)) => unknown_since.is_some(),
                 Ok(_) => false,
             };

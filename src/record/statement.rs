@@ -192,11 +192,14 @@ fn expanded_type(column: &Column) -> &str {
     if as_json { "json" } else { &column.sql_type }
 }
 
-/// Names the actor to the change log, for this statement only. It rides along in the statement, so
-/// that it costs no round trip.
+/// Names the actor to the change log, and the operation where one is given beside it, for this
+/// statement only. It rides along in the statement, so that it costs no round trip.
 fn actor(parameter: usize) -> String {
+    let named = format!("(${parameter}::text[])");
+    let operation = "current_setting('counterfoil.operation', true), ''";
     format!(
-        "WITH actor AS MATERIALIZED (SELECT set_config('counterfoil.actor', ${parameter}, true))"
+        "WITH actor AS MATERIALIZED (SELECT set_config('counterfoil.actor', {named}[1], true), \
+         set_config('counterfoil.operation', coalesce({named}[2], {operation}), true))"
     )
 }
 
