@@ -6,6 +6,7 @@ pub mod backend;
 pub mod connect;
 pub mod fault;
 pub mod migrate;
+pub mod recall;
 pub mod transaction;
 
 use std::panic::AssertUnwindSafe;
