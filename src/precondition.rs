@@ -161,9 +161,6 @@ fn read_list<'a>(
     let mut present = false;
     for line in lines {
         present = true;
-        if line.trim_ascii().is_empty() {
-            return Err(malformed("it is empty"));
-        }
         let text =
             std::str::from_utf8(line).map_err(|_| malformed("it holds bytes that are no text"))?;
         list.read_line(text).map_err(malformed)?;

@@ -84,6 +84,7 @@ impl Draft {
             precondition: self.precondition,
             on_conflict: None,
             actor: here.visitor.actor.clone(),
+            operation: Some(uuid::Uuid::now_v7().to_string()),
             run: Run::Alone,
         }
     }

@@ -39,6 +39,9 @@ pub enum Fault {
     /// The connection broke under a statement that writes: only the database knows what became of
     /// it.
     OutcomeUnknown,
+    /// As [`Self::OutcomeUnknown`], and the session has ended since: either the write is there, or it
+    /// never will be.
+    Settled,
     /// The queue for connections is full.
     Overloaded,
     /// Our own code failed while it held the connection.
@@ -87,6 +90,7 @@ impl Fault {
             Self::Unavailable
                 | Self::Disconnected
                 | Self::OutcomeUnknown
+                | Self::Settled
                 | Self::Panicked
                 | Self::Unexpected(_)
         )

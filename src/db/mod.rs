@@ -2,9 +2,11 @@
 //! no request ever holds a connection. A client that leaves drops its answer, never the work: a
 //! half-run statement or an open transaction cannot come back to the next borrower.
 
+pub mod backend;
 pub mod connect;
 pub mod fault;
 pub mod migrate;
+pub mod recall;
 pub mod transaction;
 
 use std::panic::AssertUnwindSafe;
@@ -19,6 +21,7 @@ use sqlx::postgres::{PgConnectOptions, PgConnection};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout};
 
+use crate::db::backend::Backend;
 use crate::db::fault::Fault;
 
 /// How many jobs may wait for a connection before new ones are turned away.
@@ -35,8 +38,7 @@ const IDLE: Duration = Duration::from_secs(1);
 
 /// A job gets a connection, or why there is none, and gives whether the connection may serve the
 /// next job.
-type Job =
-    Box<dyn for<'c> FnOnce(Result<&'c mut PgConnection, Fault>) -> BoxFuture<'c, bool> + Send>;
+type Job = Box<dyn for<'c> FnOnce(Result<&'c mut Held, Fault>) -> BoxFuture<'c, bool> + Send>;
 
 /// How long a job may wait for a connection. Where many writers wait for one locked row, the others
 /// are told so rather than left to wait their turn behind them.
@@ -111,14 +113,17 @@ impl Queue {
     {
         let (answer, result) = oneshot::channel();
         let queued = Instant::now();
-        let message: Job = Box::new(move |conn| {
+        let message: Job = Box::new(move |held| {
             async move {
                 if answer.is_closed() {
                     return true; // The client left before anything was begun.
                 }
-                let result = match conn {
+                let result = match held {
                     Ok(_) if queued.elapsed() > QUEUE_TIME => Err(Fault::Overloaded),
-                    Ok(conn) => job(conn).await,
+                    Ok(held) => match job(&mut held.conn).await {
+                        Err(Fault::OutcomeUnknown) => Err(held.settle().await),
+                        result => result,
+                    },
                     Err(fault) => Err(fault),
                 };
                 let healthy = !matches!(&result, Err(fault) if fault.breaks_connection());
@@ -139,14 +144,22 @@ impl Queue {
 /// A connection, counted among the open ones while it is held.
 struct Held {
     conn: PgConnection,
+    backend: Backend,
+    options: PgConnectOptions,
     open: Arc<AtomicUsize>,
 }
 
 impl Held {
     async fn open(options: &PgConnectOptions, open: &Arc<AtomicUsize>) -> sqlx::Result<Self> {
-        let conn = connect::connect(options).await?;
+        let mut conn = connect::connect(options).await?;
+        let backend = Backend::of(&mut conn).await?;
         open.fetch_add(1, Ordering::Relaxed);
-        Ok(Self { conn, open: open.clone() })
+        Ok(Self { conn, backend, options: options.clone(), open: open.clone() })
+    }
+
+    /// Makes sure, as far as can be, that the session of a broken connection is over.
+    async fn settle(&self) -> Fault {
+        if self.backend.end(&self.options).await { Fault::Settled } else { Fault::OutcomeUnknown }
     }
 }
 
@@ -187,8 +200,7 @@ async fn work(
                 }
             },
         };
-        let healthy =
-            AssertUnwindSafe(job(Ok(&mut held.conn))).catch_unwind().await.unwrap_or(false);
+        let healthy = AssertUnwindSafe(job(Ok(held))).catch_unwind().await.unwrap_or(false);
         if !healthy {
             connection = None;
         }

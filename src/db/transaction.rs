@@ -36,7 +36,7 @@ impl<T> End<T> {
 /// What is done inside one transaction.
 pub trait Work: Sync {
     /// What comes of it.
-    type Output: Send;
+    type Output: Send + Sync;
 
     /// Does it, between BEGIN and the end that it asks for; once more after a deadlock.
     fn run(

@@ -10,6 +10,7 @@ use futures_util::FutureExt as _;
 use uuid::Uuid;
 
 use crate::db::fault::Fault;
+use crate::db::recall::{Ended, Recalled};
 use crate::db::transaction::{self, Work};
 use crate::error::Error;
 use crate::http::{App, request};
@@ -78,17 +79,37 @@ impl App {
         W: Work<Output = Result<Answer, Error>> + Send + 'static,
     {
         let Some(claim) = claim else {
-            let done =
-                self.db.run(move |conn| async move { transaction::run(conn, &work).await }.boxed());
-            return Ok(done.await.map_err(|fault| self.failure(&fault))??.into_response());
+            return Ok(self.transact(work).await?.into_response());
         };
         let id = claim.id;
         match self.decide(Arc::new(Once { claim, work })).await {
             Ok(claimed) => Ok(claimed.answer()?.into_response()),
-            Err(fault @ Fault::OutcomeUnknown) => {
+            Err(fault @ (Fault::OutcomeUnknown | Fault::Settled)) => {
                 Err(self.failure(&fault).detail("operation", id.to_string()))
             }
             Err(fault) => Err(self.failure(&fault)),
+        }
+    }
+
+    /// Does work in a transaction. Where the connection was lost under COMMIT, the database is asked
+    /// how it ended.
+    async fn transact<W>(&self, work: W) -> Result<Answer, Error>
+    where
+        W: Work<Output = Result<Answer, Error>> + Send + 'static,
+    {
+        let work = Arc::new(Recalled::new(work));
+        let own = work.clone();
+        let done =
+            self.db.run(move |conn| async move { transaction::run(conn, &*own).await }.boxed());
+        match done.await {
+            Err(Fault::Settled) => {}
+            done => return done.map_err(|fault| self.failure(&fault))?,
+        }
+        let ended = self.db.run(move |conn| async move { work.ended(conn).await }.boxed());
+        match ended.await {
+            Ok(Ended::Committed(answer)) => answer,
+            Ok(Ended::Aborted) => Err(self.failure(&Fault::Unavailable)),
+            Err(_) => Err(self.failure(&Fault::OutcomeUnknown)),
         }
     }
 
@@ -106,7 +127,7 @@ impl App {
                 .run(move |conn| async move { transaction::run(conn, &*again).await }.boxed());
             let result = run.await;
             let lost = match &result {
-                Err(Fault::OutcomeUnknown) => true,
+                Err(Fault::OutcomeUnknown | Fault::Settled) => true,
                 Err(_) | Ok(Claimed::Undecided(None)) => unknown_since.is_some(),
                 Ok(_) => false,
             };

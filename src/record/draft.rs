@@ -4,6 +4,8 @@
 
 use std::sync::Arc;
 
+use uuid::Uuid;
+
 use crate::catalog::Resource;
 use crate::catalog::key::Key;
 use crate::error::{Code, Error};
@@ -99,7 +101,8 @@ impl Draft {
     ) -> Write {
         self.demand_if_match(&resource);
         let Self { key, verb, change, precondition } = self;
-        Write { resource, key, verb, change, precondition, on_conflict, actor, run }
+        let operation = (run == Run::Alone).then(|| Uuid::now_v7().to_string());
+        Write { resource, key, verb, change, precondition, on_conflict, actor, operation, run }
     }
 
     /// Lets the write fail, where the record is there, for want of an `If-Match` that the resource

@@ -23,7 +23,7 @@ pub fn failure(fault: &Fault) -> Error {
             let message = "The database cannot be reached; nothing was done";
             Error::new(Code::DatabaseUnavailable, message)
         }
-        Fault::OutcomeUnknown => {
+        Fault::OutcomeUnknown | Fault::Settled => {
             let message = "The connection to the database was lost while the write was under way. \
                 Read the record to see whether it was applied";
             Error::new(Code::OutcomeUnknown, message)

@@ -1,6 +1,7 @@
 //! The routes of records (API.md sections 3 and 4).
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use axum::http::header::{ETAG, LINK};
@@ -8,6 +9,7 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use futures_util::FutureExt as _;
 
+use crate::db::fault::Fault;
 use crate::error::{Code, Error};
 use crate::http::App;
 use crate::http::envelope;
@@ -15,7 +17,9 @@ use crate::http::once::Asks;
 use crate::http::request::{self, Target};
 use crate::merge::Resolve;
 use crate::precondition::{Precondition, Standing};
+use crate::record::answer::{Answer, Context};
 use crate::record::draft::{self, Draft};
+use crate::record::evidence::{self, Evidence};
 use crate::record::run::store::Single;
 use crate::record::store::{self, Found};
 use crate::record::{Row, Run, conflict, history, list as page, query};
@@ -258,8 +262,25 @@ async fn write(
     if claim.is_some() {
         return app.carry_out(single, claim).await;
     }
-    let answer = app.db.run(move |conn| async move { single.answer(conn).await }.boxed());
-    Ok(answer.await.map_err(|fault| app.failure(&fault))??.into_response())
+    let single = Arc::new(single);
+    let own = single.clone();
+    match app.db.run(move |conn| async move { own.answer(conn).await }.boxed()).await {
+        Err(Fault::Settled) => Ok(find_out(app, single).await?.into_response()),
+        answer => Ok(answer.map_err(|fault| app.failure(&fault))??.into_response()),
+    }
+}
+
+/// The answer of a write whose own was lost with its connection.
+async fn find_out(app: &App, single: Arc<Single>) -> Result<Answer, Error> {
+    let written = single.clone();
+    let found = app
+        .db
+        .run(move |conn| async move { evidence::store::find(conn, &written.write).await }.boxed());
+    match found.await {
+        Ok(Evidence::Made(outcome)) => Context::of(&single.write, single.minimal).answer(outcome),
+        Ok(Evidence::NotMade) => Err(app.failure(&Fault::Unavailable)),
+        Ok(Evidence::Unclear) | Err(_) => Err(app.failure(&Fault::OutcomeUnknown)),
+    }
 }
 
 fn set(headers: &mut HeaderMap, name: &'static str, value: &str) {

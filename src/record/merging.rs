@@ -118,7 +118,7 @@ async fn attempt(
     let query = store::bind_key(sqlx::query(AssertSqlSafe(text)), key)
         .bind(exactly.wanted())
         .bind(exactly.unwanted())
-        .bind(&write.actor)
+        .bind(write.named())
         .bind(&plan.assignments.json)
         .bind(format!("{{{},{onto}}}", plan.base));
     match execute(conn, write.run, query).await {

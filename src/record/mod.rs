@@ -5,6 +5,7 @@ pub mod answer;
 pub mod body;
 pub mod conflict;
 pub mod draft;
+pub mod evidence;
 pub mod failure;
 pub mod history;
 pub mod http;
@@ -55,8 +56,18 @@ pub struct Write {
     pub on_conflict: Option<Resolve>,
     /// Who does it.
     pub actor: String,
+    /// The id by which the change log is to know it, where it runs by itself. Within a transaction
+    /// that is for its owner to say.
+    pub operation: Option<String>,
     /// How it runs.
     pub run: Run,
+}
+
+impl Write {
+    /// Who writes and under which operation, as the statements that write have it.
+    pub(crate) fn named(&self) -> Vec<&str> {
+        [Some(self.actor.as_str()), self.operation.as_deref()].into_iter().flatten().collect()
+    }
 }
 
 /// The kinds of write.

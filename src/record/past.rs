@@ -95,6 +95,7 @@ pub async fn preview(
         },
         on_conflict: None,
         actor: target.actor(),
+        operation: None,
         run: Run::Rehearsal,
     };
     let compared =

@@ -73,6 +73,7 @@ pub(super) async fn write(
             precondition: store::based_on(write, row.version),
             on_conflict: None,
             actor: write.actor.clone(),
+            operation: write.operation.clone(),
             run: write.run,
         };
         let outcome = store::update(conn, &exactly, key, &assignments).await?;

@@ -119,8 +119,7 @@ fn already_exists(
     } else {
         format!("Another record of {} has this {}", resource.name, told.fields.join(", "))
     };
-    let error =
-        told.to(Error::new(Code::AlreadyExists, message)).header("cache-control", "no-store");
+    let error = told.to(Error::new(Code::AlreadyExists, message));
     let error = if creates { error.detail("kind", "create_create") } else { error };
     match winner {
         // A tag in the answer to a write of one record must not be that of another.

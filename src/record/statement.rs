@@ -1,6 +1,7 @@
 //! The SQL of records: one text per resource and shape. Names come only from the catalogue, values
 //! only as parameters. Pure: what runs the statements is `store`.
 
+mod given;
 mod grouped;
 mod raised;
 
@@ -11,8 +12,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 use crate::catalog::kind::Kind;
 use crate::catalog::store::{name_literal, typed_default};
 use crate::catalog::{Column, Resource};
-use crate::precondition::Precondition;
 use crate::record::body::Assignments;
+use crate::record::statement::given::Given;
 
 /// How many texts a resource keeps. Bodies with ever new sets of fields make ever new shapes.
 const KEPT: usize = 500;
@@ -193,11 +194,14 @@ fn expanded_type(column: &Column) -> &str {
     if as_json { "json" } else { &column.sql_type }
 }
 
-/// Names the actor to the change log, for this statement only. It rides along in the statement, so
-/// that it costs no round trip.
+/// Names the actor to the change log, and the operation where one is given beside it, for this
+/// statement only. It rides along in the statement, so that it costs no round trip.
 fn actor(parameter: usize) -> String {
+    let named = format!("(${parameter}::text[])");
+    let operation = "current_setting('counterfoil.operation', true), ''";
     format!(
-        "WITH actor AS MATERIALIZED (SELECT set_config('counterfoil.actor', ${parameter}, true))"
+        "WITH actor AS MATERIALIZED (SELECT set_config('counterfoil.actor', {named}[1], true), \
+         set_config('counterfoil.operation', coalesce({named}[2], {operation}), true))"
     )
 }
 
@@ -253,55 +257,6 @@ pub fn value(column: &Column) -> String {
              ORDER BY e.place)::{sql_type} END"
         ),
         None => format!("r.{quoted}"),
-    }
-}
-
-/// Where a conditional statement takes its values from.
-struct Given {
-    /// The parts of the key.
-    key: Vec<String>,
-    wanted: String,
-    unwanted: String,
-    body: String,
-    /// The number of the parameter that names the actor.
-    actor: usize,
-    /// The list that the others are columns of, as it stands in FROM.
-    list: Option<String>,
-}
-
-impl Given {
-    /// Parameters: the key's parts, the versions wanted and those not wanted, the actor, the body.
-    fn one(resource: &Resource) -> Self {
-        let k = resource.key.len();
-        Self {
-            key: parameters(k),
-            wanted: format!("${}", k + 1),
-            unwanted: format!("${}", k + 2),
-            actor: k + 3,
-            body: format!("${}", k + 4),
-            list: None,
-        }
-    }
-
-    /// What else the statement reads: who acts, the list, and the body's values `r`.
-    fn sources(&self, record: Option<String>) -> String {
-        let all = ["actor".to_owned()].into_iter().chain(self.list.clone()).chain(record);
-        all.collect::<Vec<_>>().join(", ")
-    }
-
-    /// What comes back beside the row: which of the list it is.
-    fn place(&self) -> &'static str {
-        if self.list.is_some() { ", g.place" } else { "" }
-    }
-
-    /// The whole of a conditional statement.
-    fn conditional(&self, resource: &Resource, write: &str, bring: &str) -> String {
-        format!(
-            "{} {write} {bring} WHERE {} AND {}",
-            actor(self.actor),
-            key_equals(resource, &self.key),
-            Precondition::predicate(&version(resource), &self.wanted, &self.unwanted),
-        )
     }
 }
 

@@ -161,7 +161,7 @@ async fn create(
         return refuse(conn, write, error).await.map(Some);
     }
     let text = statement::text(&write.resource, &Shape::Insert(body.set.clone()));
-    let query = sqlx::query(AssertSqlSafe(text)).bind(&body.json).bind(&write.actor);
+    let query = sqlx::query(AssertSqlSafe(text)).bind(&body.json).bind(write.named());
     match execute(conn, write.run, query).await {
         Ok(Some(row)) => {
             let parts: Vec<String> = row.try_get(2)?;
@@ -218,7 +218,7 @@ pub(super) fn conditional<'q>(
     bind_key(sqlx::query(AssertSqlSafe(text.clone())), key)
         .bind(write.precondition.wanted())
         .bind(write.precondition.unwanted())
-        .bind(&write.actor)
+        .bind(write.named())
 }
 
 pub(super) fn bind_key<'q>(

@@ -95,3 +95,48 @@ async fn stock_that_many_take_at_once_is_sold_once_each() {
     assert!(replies.iter().all(|r| r.status == 200 || r.code() == "CHECK_FAILED"));
     assert_eq!(server.value("SELECT stock FROM counters WHERE id = 2").await.unwrap(), "0");
 }
+
+/// How many writers meet on one row in the comparison below, and how many times each writes.
+const WRITERS: usize = 16;
+const TIMES: usize = 10;
+
+/// The figure for the documentation: the same work by increments and by reading, adding and writing
+/// back under `If-Match` until it holds.
+#[tokio::test(flavor = "multi_thread")]
+async fn on_a_hot_row_increments_need_one_request_each() {
+    let server = counters().await;
+    let begun = std::time::Instant::now();
+    let raise = async || {
+        for _ in 0..TIMES {
+            server.post("/counters/1/increment", r#"{"field":"views"}"#).await.expect(200);
+        }
+    };
+    join_all((0..WRITERS).map(|_| raise())).await;
+    let raised = begun.elapsed();
+
+    let begun = std::time::Instant::now();
+    let insist = async || {
+        let mut requests = 0;
+        for _ in 0..TIMES {
+            loop {
+                let read = server.get("/counters/2").await.expect(200);
+                let body = json!({"views": read.data()["views"].as_i64().unwrap() + 1}).to_string();
+                requests += 2;
+                let written = server.patch("/counters/2", Some(read.header("etag")), &body).await;
+                // The row may hold that value by another's hand; that is no write of ours.
+                if written.status == 200 && written.header("counterfoil-result").is_empty() {
+                    break;
+                }
+            }
+        }
+        requests
+    };
+    let requests: usize = join_all((0..WRITERS).map(|_| insist())).await.into_iter().sum();
+    let (wanted, insisted) = (WRITERS * TIMES, begun.elapsed());
+    println!(
+        "{wanted} increments: {wanted} requests in {raised:?}; read and write: {requests} in {insisted:?}"
+    );
+    let views = "SELECT string_agg(views::text, ' ' ORDER BY id) FROM counters";
+    assert_eq!(server.value(views).await, Some(format!("{wanted} {wanted}")));
+    assert!(requests > 2 * wanted, "nobody met anybody");
+}

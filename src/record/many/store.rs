@@ -52,7 +52,7 @@ pub async fn write(
     let bodies: Vec<_> = writes.iter().map(|write| body(write)).collect();
     let query = sqlx::query(AssertSqlSafe(text));
     if matches!(shape, Shape::Insert(_)) {
-        let rows = query.bind(bodies).bind(&first.actor).fetch_all(conn).await?;
+        let rows = query.bind(bodies).bind(first.named()).fetch_all(conn).await?;
         return created(writes, &rows);
     }
     let keys: Vec<_> = writes.iter().filter_map(|write| write.key.as_ref()).collect();
@@ -64,7 +64,7 @@ pub async fn write(
         .bind(list(|write| write.precondition.wanted()))
         .bind(list(|write| write.precondition.unwanted()))
         .bind(bodies)
-        .bind(&first.actor);
+        .bind(first.named());
     placed(shape, writes.len(), &query.fetch_all(conn).await?)
 }
 

@@ -2,7 +2,8 @@
 //! precondition and body, and whose answers say which of the list they are.
 
 use crate::catalog::Resource;
-use crate::record::statement::{Given, actor, inserted, key_parts, record, row, version};
+use crate::record::statement::given::Given;
+use crate::record::statement::{actor, inserted, key_parts, record, row, version};
 
 impl Given {
     /// Parameters: a list per part of the key, the lists of the versions wanted, of those not

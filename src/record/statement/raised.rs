@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 
 use crate::catalog::Resource;
-use crate::record::statement::{Given, changed, key_predicate, row, version};
+use crate::record::statement::given::Given;
+use crate::record::statement::{changed, key_predicate, row, version};
 
 /// The body is an object of `by0`, `min0`, `max0` for the first column, and so on.
 pub(super) fn increment(resource: &Resource, columns: &[usize], given: &Given) -> String {

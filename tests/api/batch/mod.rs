@@ -4,6 +4,7 @@
 mod answers;
 mod cost;
 mod crossing;
+mod lost;
 mod order;
 mod refusals;
 

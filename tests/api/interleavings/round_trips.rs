@@ -31,7 +31,8 @@ impl Counter {
         let calls = sqlx::query_scalar(
             "SELECT coalesce(sum(calls), 0)::bigint FROM pg_stat_statements \
              WHERE dbid = (SELECT oid FROM pg_database WHERE datname = current_database()) \
-             AND query NOT LIKE '%pg_stat_statements%' AND query NOT LIKE '%counterfoil.fingerprint%'",
+             AND query NOT LIKE '%pg_stat_statements%' AND query NOT LIKE '%counterfoil.fingerprint%' \
+             AND query NOT LIKE '%pg_backend_pid%'",
         );
         (reply, calls.fetch_one(&mut self.conn).await.unwrap())
     }

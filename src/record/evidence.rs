@@ -1,0 +1,16 @@
+//! What is left of a write whose answer was lost: the change log names the operation of every change.
+
+pub mod store;
+
+use crate::record::Outcome;
+
+/// What the change log says of a write whose session has ended.
+#[derive(Debug)]
+pub enum Evidence {
+    /// It was made, and came to this.
+    Made(Outcome),
+    /// It was not made and never will be.
+    NotMade,
+    /// The log does not say: the resource keeps no history, or the record's id is not known.
+    Unclear,
+}
