@@ -11,7 +11,7 @@ target := $(or $(CARGO_TARGET_DIR),target)
 # What the tests need, by the names of scripts/setup.sh.
 test_needs := rust cc postgres venv node chromium
 
-.PHONY: help run test lint bench openapi fuzz-api docker-check clean setup setup-test
+.PHONY: help run reset test lint bench openapi fuzz-api docker-check clean setup setup-test
 
 run: setup ## build and start it with a private PostgreSQL and the demo (LISTEN=127.0.0.1:8080, ARGS=...)
 	cargo build --release --bin counterfoil
@@ -42,6 +42,10 @@ fuzz-api: setup-test ## many generated requests against the running API
 
 docker-check: setup ## build the image and try the compose file
 	scripts/docker-check.sh $(ARGS)
+
+reset: ## throw the demo's private database away
+	rm -rf .counterfoil
+	@d=/var/lib/counterfoil; if [ -d $$d ] && [ $$(id -u) = 0 ]; then echo "a database kept outside of this folder lies below $$d"; fi
 
 clean: ## remove what was built; the database in .counterfoil stays
 	rm -rf .venv

@@ -16,7 +16,7 @@ use clap::{Args, Parser, Subcommand};
 struct Cli {
     #[command(subcommand)]
     verb: Verb,
-    /// The database, as a URL [env: DATABASE_URL, but for `dev`, which starts its own]
+    /// The database, as a URL [env: `DATABASE_URL`, but for `dev`, which starts its own]
     #[arg(long, global = true)]
     database_url: Option<String>,
     /// The configuration [default: counterfoil.toml, where there is one]

@@ -70,7 +70,9 @@ impl Sides {
         let rules = &resource.settings.merge;
         let mut fields = merge::verdicts(self.base.as_ref(), &self.yours, &self.theirs, rules);
         if !self.wished {
-            fields.iter_mut().for_each(|field| field.yours = None);
+            for field in &mut fields {
+                field.yours = None;
+            }
         }
         let clash = fields.iter().any(|field| field.verdict == Verdict::Both);
         let base_available = self.base.is_some();
