@@ -12,6 +12,9 @@ use crate::db::{connect, migrate};
 use crate::http::server;
 use crate::postgres::{Options, Postgres};
 
+/// The invoice of the story.
+const INVOICE: &str = "01a11e82-d0bc-7367-9c39-5e9873953dde";
+
 const DATABASE: &str = "counterfoil";
 
 /// The demo's tables and rows.
@@ -62,9 +65,7 @@ async fn serve_demo(
     let mut conn = connect::connect(&options).await.map_err(Failure::new)?;
     migrate::run(&mut conn).await.map_err(Failure::new)?;
     let demo = !args.no_demo;
-    if demo {
-        fill(&mut conn).await.map_err(Failure::new)?;
-    }
+    let version = if demo { fill(&mut conn).await.map_err(Failure::new)? } else { 1 };
     drop(conn);
     let listen = serve::address(args.listen, &config);
     if !listen.ip().is_loopback() {
@@ -78,13 +79,15 @@ async fn serve_demo(
     say(&format!("database: {url}"));
     say(&format!("listening: http://{local}"));
     if demo {
-        suggest(local);
+        suggest(local, version);
     }
     server::run(listener, service.router.clone(), ended).await;
     Ok(())
 }
 
-async fn fill(conn: &mut PgConnection) -> sqlx::Result<()> {
+/// Makes the demo's tables and adopts them, where they are not there yet; gives the version at which the
+/// invoice of the story is.
+async fn fill(conn: &mut PgConnection) -> sqlx::Result<i32> {
     sqlx::raw_sql(DEMO).execute(&mut *conn).await?;
     for table in DEMO_TABLES {
         let adopted: bool =
@@ -96,7 +99,9 @@ async fn fill(conn: &mut PgConnection) -> sqlx::Result<()> {
             store::adopt(conn, &format!("public.{table}"), None, true, "version").await?;
         }
     }
-    Ok(())
+    let version = "SELECT version FROM public.invoices WHERE id = $1::uuid";
+    let found = sqlx::query_scalar(version).bind(INVOICE).fetch_optional(conn).await?;
+    Ok(found.unwrap_or(1))
 }
 
 /// The file that is named or lies here, else the demo's.
@@ -109,16 +114,16 @@ fn read_config(path: Option<&Path>, demo: bool) -> Result<Config, Failure> {
 }
 
 /// What to try next: a read, a guarded write, and the same write again, which is now stale.
-fn suggest(local: SocketAddr) {
-    let invoice = format!("http://{local}/api/v1/invoices/01a11e82-d0bc-7367-9c39-5e9873953dde");
+fn suggest(local: SocketAddr, version: i32) {
+    let invoice = format!("http://{local}/api/v1/invoices/{INVOICE}");
     let patch = "-H 'Content-Type: application/merge-patch+json'";
     say(&format!("\nopen http://{local}/demo in two windows, or try:"));
     say(&format!("  curl -i {invoice}"));
     say(&format!(
-        "  curl -i -X PATCH {invoice} -H 'If-Match: \"1\"' {patch} -d '{{\"amount\": 1250}}'"
+        "  curl -i -X PATCH {invoice} -H 'If-Match: \"{version}\"' {patch} -d '{{\"amount\": 1250}}'"
     ));
     say(&format!(
-        "  curl -i -X PATCH {invoice} -H 'If-Match: \"1\"' {patch} -d '{{\"due_on\": \"2026-11-01\"}}'   # 409, and what to do about it"
+        "  curl -i -X PATCH {invoice} -H 'If-Match: \"{version}\"' {patch} -d '{{\"amount\": 1300}}'   # 409, and what to do about it"
     ));
 }
 
