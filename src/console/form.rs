@@ -82,6 +82,26 @@ fn is_text(column: &Column) -> bool {
     )
 }
 
+/// What was typed into a field that the resource has no more: it was renamed or dropped, or is no
+/// longer to be written, while the form lay open. It must not be lost unseen.
+pub(super) fn stray(resource: &Resource, form: &Submitted) -> Option<Error> {
+    let writable = |name: &str| resource.column(name).is_some_and(Column::writable);
+    form.inputs().iter().find_map(|(input, typed)| {
+        let encoded = input.strip_prefix("f.")?;
+        let name = words::decode(encoded);
+        let kept =
+            form.get(&format!("o.{encoded}")).map_or_else(Written::nothing, Written::from_kept);
+        if writable(&name) || value::lines(typed) == kept.text {
+            return None;
+        }
+        let label = words::label(&name);
+        let message = format!(
+            "{label} can no longer be written here. You had typed: \u{201c}{typed}\u{201d}"
+        );
+        Some(Error::field(Code::UnknownField, &name, message))
+    })
+}
+
 /// The fields that were changed, and what is wrong with those that cannot be read.
 #[derive(Debug, Default)]
 pub(super) struct Changes {

@@ -127,6 +127,9 @@ pub(super) async fn save(
     let key = here.key()?;
     let form = here::form(&app, request).await?;
     let base = form.version("base")?;
+    if let Some(error) = form::stray(&here.resource, &form) {
+        return again(&app, &here, &key, &form, Errors::new(), Some(error)).await;
+    }
     let changes = form::changes(&here.resource, &form);
     if !changes.errors.is_empty() {
         return again(&app, &here, &key, &form, changes.errors, None).await;
@@ -234,7 +237,9 @@ pub(super) async fn create(
 ) -> Result<Response, Failure> {
     let form = here::form(&app, request).await?;
     let changes = form::changes(&here.resource, &form);
-    let (errors, error) = if changes.errors.is_empty() {
+    let (errors, error) = if let Some(error) = form::stray(&here.resource, &form) {
+        (changes.errors, error)
+    } else if changes.errors.is_empty() {
         let draft = Draft::create(&here, None, changes.members);
         match draft.write(&app, &here).await {
             Ok(Outcome::Created(row, key)) => {

@@ -34,7 +34,7 @@ const RECONNECT_PAUSE: Duration = Duration::from_millis(100);
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// How long a connection may lie unused before it is tried out ahead of its next job.
-const IDLE: Duration = Duration::from_secs(1);
+const IDLE: Duration = Duration::from_millis(100);
 
 /// A job gets a connection, or why there is none, and gives whether the connection may serve the
 /// next job.

@@ -116,8 +116,11 @@ fn page_statement(
     let filter = sql.all(&query.filters);
     let after =
         after.map_or_else(String::new, |values| format!(" AND {}", sql.after(order, values)));
-    let keys: Vec<_> =
-        order.iter().map(|term| format!("{}::text", sql.column(term.column))).collect();
+    // Only the last row's key is written out, into the cursor.
+    let columns = order.iter().enumerate();
+    let columns = columns.map(|(i, term)| format!("{} AS k{i}", sql.column(term.column)));
+    let columns = columns.collect::<Vec<_>>().join(", ");
+    let key: Vec<_> = (0..order.len()).map(|i| format!("p.k{i}::text")).collect();
     let total = if count {
         format!("(SELECT count(*) FROM {} AS t WHERE {filter})", resource.table)
     } else {
@@ -126,14 +129,15 @@ fn page_statement(
     let text = format!(
         "SELECT coalesce('[' || string_agg(p.j, ',' ORDER BY p.n) FILTER (WHERE p.n <= {limit}) || ']', '[]'), \
          count(*) FILTER (WHERE p.n <= {limit}), \
-         CASE WHEN count(*) > {limit} THEN max(p.k) FILTER (WHERE p.n = {limit}) END, {total} \
-         FROM (SELECT s.j, s.k, row_number() OVER () AS n FROM (\
-         SELECT {row} AS j, json_build_array({keys})::text AS k FROM {table} AS t \
+         CASE WHEN count(*) > {limit} \
+         THEN max(json_build_array({key})::text) FILTER (WHERE p.n = {limit}) END, {total} \
+         FROM (SELECT s.*, row_number() OVER () AS n FROM (\
+         SELECT {row} AS j, {columns} FROM {table} AS t \
          WHERE {filter}{after} ORDER BY {order} LIMIT {more}) AS s) AS p",
         limit = query.limit,
         more = query.limit + 1,
         row = statement::row(resource, query.select.as_deref()),
-        keys = keys.join(", "),
+        key = key.join(", "),
         table = resource.table,
         order = sql.order(order),
     );

@@ -17,7 +17,7 @@ use crate::record::{Conflict, Merged, Outcome, Row, Run, Write};
 use crate::version::Version;
 
 /// How often a merge is made anew because the row moved again meanwhile.
-const TRIES: usize = 5;
+const TRIES: usize = 16;
 
 /// Merges a conflict and writes the merge; gives the conflict back where a clash is the client's to
 /// decide, or the base is not known.

@@ -767,3 +767,15 @@ async fn next(events: &mut reqwest::Response) -> String {
     let chunk = tokio::time::timeout(Duration::from_secs(10), events.chunk()).await;
     String::from_utf8(chunk.unwrap().unwrap().unwrap().to_vec()).unwrap()
 }
+
+#[tokio::test]
+async fn what_was_typed_into_a_field_that_is_gone_is_shown_and_nothing_is_saved() {
+    let server = Server::start(TABLE, &["invoices"]).await;
+    let mina = Visitor::new(&server, "mina");
+    let form = mina.open().await.with("o.nowhere", "=old").with("f.nowhere", "precious edit");
+    let page = mina.post(PAGE, &form).await.expect(422);
+    page.shows(&["precious edit", "can no longer be written"]);
+    let unchanged = form.with("f.nowhere", "old");
+    mina.post(PAGE, &unchanged).await.expect(303);
+    assert_eq!(server.value("SELECT max(version) FROM invoices").await.as_deref(), Some("1"));
+}

@@ -87,8 +87,8 @@ async fn edit(server: &Server, writer: usize, times: usize) -> Vec<Accepted> {
                 tags.insert(row, reply.header("etag").to_owned());
                 accepted.push(Accepted { row, version, column, value, merged });
             }
+            // A clash, or a row that moved again with every try.
             409 => {
-                assert_eq!(reply.details()["mergeable"], false, "{}", reply.text);
                 tags.insert(row, reply.header("etag").to_owned());
             }
             status => panic!("{status}: {}", reply.text),

@@ -5,7 +5,7 @@ import json
 import schemathesis
 
 # Rules of a table (CHECK, foreign keys, triggers) are not in the catalogue's types.
-RULES = {"CHECK_FAILED", "REFERENCE_NOT_FOUND"}
+RULES = {"CHECK_FAILED", "REFERENCE_NOT_FOUND", "IDEMPOTENCY_KEY_REUSED"}
 # Cursors and entity tags are opaque: no pattern makes a right one.
 OPAQUE = {"INVALID_CURSOR", "INVALID_IF_MATCH"}
 # Parameters of a list that are no filters, and whose patterns are therefore the whole rule.

@@ -120,7 +120,7 @@ run "truncate \"Odd 'Schema\".\"Weird Table\""
 clean 'TRUNCATE of odd names'
 run "create table part_keys (a integer, b numeric, c timestamptz, primary key (a, b, c)); select counterfoil.adopt('part_keys');
      set timezone = 'Asia/Tokyo'; set datestyle = 'German'; insert into part_keys values (1, 1.0, '2026-01-01 09:00+09'); update part_keys set b = 1.00"
-is 'key text is the same in every session, and 1.00 is another id than 1.0' '1,1.0,2026-01-01 00:00:00+00:1:create 1,1.0,2026-01-01 00:00:00+00:2:delete 1,1.00,2026-01-01 00:00:00+00:2:create' "$(log part_keys)"
+is 'key text is the same in every session, and 1.00 is the id of 1.0' '1,1,2026-01-01 00:00:00+00:1:create 1,1,2026-01-01 00:00:00+00:2:update' "$(log part_keys)"
 for history in true false; do for kind in '' 'partition by hash (id)'; do
     run "drop table if exists clash; create table clash (id integer primary key, n integer, o integer, x integer, c integer, t integer, l integer, p integer, who integer, source integer,
              actors integer, kind integer, old_id integer, new_id integer, moved integer, doc integer, op integer, resource integer, \"new\" integer, \"old\" integer, tg_op integer, pair integer) $kind;
