@@ -7,7 +7,7 @@ import schemathesis
 # Rules of a table (CHECK, foreign keys, triggers) are not in the catalogue's types.
 RULES = {"CHECK_FAILED", "REFERENCE_NOT_FOUND", "IDEMPOTENCY_KEY_REUSED"}
 # Cursors and entity tags are opaque: no pattern makes a right one.
-OPAQUE = {"INVALID_CURSOR", "INVALID_IF_MATCH"}
+OPAQUE = {"INVALID_CURSOR", "INVALID_IF_MATCH", "INVALID_IDEMPOTENCY_KEY"}
 # Parameters of a list that are no filters, and whose patterns are therefore the whole rule.
 NO_FILTERS = {"select", "order", "limit"}
 
@@ -31,6 +31,8 @@ def refused_for_a_reason(ctx, response, case):
     code, details = error["code"], error["details"]
     if code in RULES or code in OPAQUE:
         return
+    if "the character NUL" in error["message"]:
+        return  # the schema of any JSON has no pattern for the texts in it
     if code == "INVALID_QUERY" and {"select", "version"} <= set(case.query or {}):
         return  # one of them at a time, which OpenAPI has no words for
     if code == "INVALID_QUERY" and details.get("field") not in NO_FILTERS:
