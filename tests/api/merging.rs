@@ -13,7 +13,7 @@ const WRITERS: usize = 16;
 
 /// Edits in all; `COUNTERFOIL_EDITS` asks for more.
 fn edits() -> usize {
-    std::env::var("COUNTERFOIL_EDITS").ok().and_then(|n| n.parse().ok()).unwrap_or(2000)
+    std::env::var("COUNTERFOIL_EDITS").ok().and_then(|n| n.parse().ok()).unwrap_or(10_000)
 }
 
 /// An edit that was answered 200: which value of which column became part of which version.
