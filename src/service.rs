@@ -13,6 +13,8 @@ use crate::catalog::{store, watch};
 use crate::config::Config;
 use crate::db::connect::{self, OLDEST};
 use crate::db::{Db, migrate};
+use crate::feed;
+use crate::feed::pulse::Feed;
 use crate::http::{self, App, Limits};
 use crate::operation::purge;
 use crate::record::retention;
@@ -50,7 +52,7 @@ pub struct Service {
     pub router: Router,
     /// What its handlers work with.
     pub app: App,
-    tasks: [JoinHandle<()>; 3],
+    tasks: [JoinHandle<()>; 4],
 }
 
 impl Drop for Service {
@@ -74,6 +76,7 @@ pub async fn start(database_url: &str, config: Config) -> Result<Service, StartE
         return Err(StartError::NotMigrated);
     }
     let mut catalog = store::load(&mut conn).await?;
+    let keys = feed::store::keys(&mut conn).await?;
     conn.close().await?;
     let problems = config.apply(&mut catalog);
     if !problems.is_empty() {
@@ -89,6 +92,7 @@ pub async fn start(database_url: &str, config: Config) -> Result<Service, StartE
             .keep_operations_hours
             .map_or(KEEP_OPERATIONS_HOURS, NonZeroU16::get)
             .into(),
+        feed: Feed::new(keys),
         openapi: http::openapi::serve::Cache::default(),
     };
     let (db, catalog, refresh) = (app.db.clone(), app.catalog.clone(), app.refresh.clone());
@@ -96,6 +100,7 @@ pub async fn start(database_url: &str, config: Config) -> Result<Service, StartE
     let tasks = [
         tokio::spawn(retention::run(db.clone(), catalog.clone())),
         tokio::spawn(purge::run(db.clone())),
+        tokio::spawn(app.feed.clone().run(db.clone())),
         tokio::spawn(watch::run(db, catalog, refresh, Arc::new(config))),
     ];
     Ok(Service { router, app, tasks })

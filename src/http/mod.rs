@@ -22,6 +22,7 @@ use tower_http::catch_panic::CatchPanicLayer;
 use crate::catalog::Catalog;
 use crate::db::Db;
 use crate::error::{Code, Error};
+use crate::feed::pulse::Feed;
 use crate::record;
 
 /// What every handler works with.
@@ -37,6 +38,8 @@ pub struct App {
     pub limits: Limits,
     /// For how many hours the answers of operations are kept.
     pub keep_operations_hours: i32,
+    /// What all readers of the feed share.
+    pub feed: Arc<Feed>,
     /// The description of the resources, as it was last written.
     pub openapi: openapi::serve::Cache,
 }
@@ -56,6 +59,7 @@ impl Default for Limits {
 
 /// Every route, in one list; the demo's page only where it is wanted.
 pub fn router(app: App, cors_origins: &[String], demo: bool) -> Router {
+    use crate::feed::http as feed;
     use crate::operation::http as operations;
     use record::{http as records, past};
     let demo = if demo { assets::demo() } else { Router::new() };
@@ -71,6 +75,7 @@ pub fn router(app: App, cors_origins: &[String], demo: bool) -> Router {
         .route("/api/v1/operations/{id}", get(operations::show))
         .route("/api/v1/operations/{id}/retry", post(operations::retry))
         .route("/api/v1/operations/{id}/resolve", post(operations::resolve))
+        .route("/api/v1/sync/pull", get(feed::pull))
         .route("/api/v1/{resource}", get(records::list).post(records::create))
         .route(
             "/api/v1/{resource}/{id}",

@@ -11,7 +11,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::catalog::kind::Kind;
 use crate::catalog::store::{name_literal, typed_default};
-use crate::catalog::{Column, Resource};
+use crate::catalog::{Column, Resource, quote_literal};
 use crate::record::body::Assignments;
 use crate::record::statement::given::Given;
 
@@ -412,25 +412,20 @@ pub fn moment(column: &str) -> String {
     format!("to_char({column} AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"')")
 }
 
-/// A row of the change log as text, without what the caller may not know of.
+/// A row of the change log as text, without what the caller may not know of. Where columns are hidden,
+/// only those that the table has now are shown: another name of old may stand for what is hidden.
 pub fn document(resource: &Resource, doc: &str) -> String {
-    let hidden: Vec<_> = resource
-        .columns
-        .iter()
-        .filter(|c| c.hidden)
-        .map(|c| crate::catalog::quote_literal(&c.name))
-        .collect();
-    if hidden.is_empty() {
-        format!("{doc}::text")
-    } else {
-        // Not by way of `jsonb`, which would sort the fields of a `json` column too.
-        format!(
-            "(SELECT '{{' || string_agg(to_json(m.key)::text || ':' || m.value::text, ',' ORDER BY m.place) || '}}' \
-             FROM json_each({doc}) WITH ORDINALITY AS m(key, value, place) \
-             WHERE m.key <> ALL (ARRAY[{}]))",
-            hidden.join(", ")
-        )
+    if resource.columns.iter().all(|c| !c.hidden) {
+        return format!("{doc}::text");
     }
+    let shown: Vec<_> = resource.readable().map(|c| quote_literal(&c.name)).collect();
+    // Not by way of `jsonb`, which would sort the fields of a `json` column too.
+    format!(
+        "(SELECT '{{' || string_agg(to_json(m.key)::text || ':' || m.value::text, ',' ORDER BY m.place) || '}}' \
+         FROM json_each({doc}) WITH ORDINALITY AS m(key, value, place) \
+         WHERE m.key = ANY (ARRAY[{}]))",
+        shown.join(", ")
+    )
 }
 
 /// What an update sets, as the row's JSON has it: spelled by PostgreSQL, with its defaults. A default
