@@ -93,6 +93,7 @@ pub async fn start(database_url: &str, config: Config) -> Result<Service, StartE
             .map_or(KEEP_OPERATIONS_HOURS, NonZeroU16::get)
             .into(),
         feed: Feed::new(keys),
+        reads: Arc::default(),
         openapi: http::openapi::serve::Cache::default(),
     };
     let (db, catalog, refresh) = (app.db.clone(), app.catalog.clone(), app.refresh.clone());

@@ -8,8 +8,9 @@ use serde_json::json;
 
 use crate::error::{Code, Error};
 use crate::feed::cursor::{Cursor, Kind};
+use crate::feed::snapshot::{self, Place};
 use crate::feed::store::{self, Wanted};
-use crate::feed::{DEFAULT_LIMIT, Filter, Position, page};
+use crate::feed::{DEFAULT_LIMIT, Expired, Filter, Position, page};
 use crate::http::{App, envelope};
 use crate::record::query::limit;
 
@@ -77,6 +78,55 @@ pub async fn pull(
         json!(cursor),
         read.has_more,
         app.feed.lag_ms(),
+    );
+    Ok(envelope::data(StatusCode::OK, &body))
+}
+
+/// `GET /api/v1/sync/snapshot`
+pub async fn snapshot(
+    State(app): State<App>,
+    Query(parameters): Parameters,
+) -> Result<Response, Error> {
+    let asked = Asked::read(parameters, "after", true)?;
+    let filter = Filter::read(&app.catalog.load(), asked.resources.as_deref())?;
+    let keys = app.feed.keys();
+    let after =
+        asked.cursor.map(|text| Cursor::read(&text, "after", Kind::Snapshot, &filter, &keys));
+    let after = after.transpose()?;
+    let place = after.as_ref().map(|after| Place::read(&after.place).unwrap_or_default());
+    let limit = asked.limit.unwrap_or(DEFAULT_LIMIT);
+    let wanted = filter.clone();
+    let read = app.db.read(move |conn| {
+        async move {
+            // Ahead of the first row: what changes from now on comes after the cursor.
+            let begun = snapshot::store::begin(conn).await?;
+            let page =
+                snapshot::store::page(conn, &wanted, &place.unwrap_or_default(), limit).await?;
+            Ok((begun, page))
+        }
+        .boxed()
+    });
+    let (begun, (changes, next)) = read.await.map_err(|fault| app.failure(&fault))?;
+    let mut cursor = match after {
+        Some(after) if after.epoch != begun.epoch => return Err(Expired::Database.error(&filter)),
+        Some(after) => after,
+        None => Cursor::new(Kind::Snapshot, begun.epoch, begun.position, &filter),
+    };
+    let (after, cursor) = match next {
+        Some(place) => {
+            cursor.place = place.write();
+            (Some(cursor.write(&keys)), None)
+        }
+        None => {
+            let pull = Cursor { kind: Kind::Pull, place: Vec::new(), ..cursor };
+            (None, Some(pull.write(&keys)))
+        }
+    };
+    let body = format!(
+        r#"{{"changes":{},"after":{},"cursor":{}}}"#,
+        page::array(&changes),
+        json!(after),
+        json!(cursor)
     );
     Ok(envelope::data(StatusCode::OK, &body))
 }

@@ -6,7 +6,9 @@ pub mod cursor;
 pub mod http;
 pub mod page;
 pub mod pulse;
+pub mod snapshot;
 pub mod store;
+pub mod stream;
 
 use std::sync::Arc;
 

@@ -260,20 +260,28 @@ pub async fn look(conn: &mut PgConnection) -> Result<Look, Fault> {
         sqlx::query_as(AssertSqlSafe(text)).fetch_one(conn).await?;
     Ok(Look {
         keys,
-        newest: match (xid, seq) {
-            (Some(xid), Some(seq)) => Position { xid: number(&xid)?, seq },
-            _ => Position::default(),
-        },
+        newest: position(xid, seq)?,
         horizon: number(&horizon)?,
         next: number(&next)?,
         lag_ms,
     })
 }
 
-/// The newest change that can be read.
-const NEWEST: &str = "SELECT c.xid, c.seq FROM counterfoil.change AS c \
+/// The newest change that can be read, as SQL.
+pub const NEWEST: &str = "SELECT c.xid, c.seq FROM counterfoil.change AS c \
     WHERE c.xid < pg_snapshot_xmin(pg_current_snapshot()) \
     ORDER BY c.xid DESC, c.seq DESC LIMIT 1";
+
+/// A place as the database gives it; the beginning where there is none.
+///
+/// # Errors
+/// Where it is none.
+pub fn position(xid: Option<String>, seq: Option<i64>) -> Result<Position, Fault> {
+    match (xid, seq) {
+        (Some(xid), Some(seq)) => Ok(Position { xid: number(&xid)?, seq }),
+        _ => Ok(Position::default()),
+    }
+}
 
 fn number(xid: &str) -> Result<u64, Fault> {
     xid.parse().map_err(|_| Fault::Unexpected("a transaction has no number".to_owned()))

@@ -23,6 +23,7 @@ use crate::catalog::Catalog;
 use crate::db::Db;
 use crate::error::{Code, Error};
 use crate::feed::pulse::Feed;
+use crate::feed::stream::Reads;
 use crate::record;
 
 /// What every handler works with.
@@ -40,6 +41,8 @@ pub struct App {
     pub keep_operations_hours: i32,
     /// What all readers of the feed share.
     pub feed: Arc<Feed>,
+    /// What its streams read together.
+    pub reads: Arc<Reads>,
     /// The description of the resources, as it was last written.
     pub openapi: openapi::serve::Cache,
 }
@@ -76,6 +79,8 @@ pub fn router(app: App, cors_origins: &[String], demo: bool) -> Router {
         .route("/api/v1/operations/{id}/retry", post(operations::retry))
         .route("/api/v1/operations/{id}/resolve", post(operations::resolve))
         .route("/api/v1/sync/pull", get(feed::pull))
+        .route("/api/v1/sync/snapshot", get(feed::snapshot))
+        .route("/api/v1/sync/stream", get(crate::feed::stream::http::stream))
         .route("/api/v1/{resource}", get(records::list).post(records::create))
         .route(
             "/api/v1/{resource}/{id}",

@@ -153,10 +153,17 @@ fn key_equals(resource: &Resource, parts: &[String]) -> String {
 /// The id under which the change log knows the record whose key the parameters from `$1` on are: as
 /// PostgreSQL spells the values, whatever spelling the client chose.
 pub fn record_id(resource: &Resource) -> String {
+    id(resource, |i, c| format!("(${}::{})", i + 1, c.cast_type))
+}
+
+/// The id under which the change log knows the row `t`.
+pub fn row_id(resource: &Resource) -> String {
+    id(resource, |_, c| format!("t.{}", c.quoted))
+}
+
+fn id(resource: &Resource, value: impl Fn(usize, &Column) -> String) -> String {
     let parts = resource.key_columns().enumerate();
-    let parts: Vec<_> = parts
-        .map(|(i, c)| c.canonical.replace("{}", &format!("(${}::{})", i + 1, c.cast_type)))
-        .collect();
+    let parts: Vec<_> = parts.map(|(i, c)| c.canonical.replace("{}", &value(i, c))).collect();
     match parts.as_slice() {
         [part] => part.clone(),
         parts => {
@@ -167,7 +174,7 @@ pub fn record_id(resource: &Resource) -> String {
 }
 
 /// The parts of `t`'s key as one text array.
-fn key_parts(resource: &Resource) -> String {
+pub fn key_parts(resource: &Resource) -> String {
     let parts: Vec<_> = resource.key_columns().map(|c| format!("t.{}::text", c.quoted)).collect();
     format!("ARRAY[{}]", parts.join(", "))
 }
