@@ -73,6 +73,13 @@ pub fn json_response(status: StatusCode, body: String) -> Response {
     response
 }
 
+/// Sets a header whose value we made; one that no header could hold is left out.
+pub fn set(headers: &mut HeaderMap, name: &'static str, value: &str) {
+    if let Ok(value) = HeaderValue::from_str(value) {
+        headers.insert(name, value);
+    }
+}
+
 /// Gives every request an id, every failure its body, and the log its line.
 pub async fn finish(mut request: Request, next: Next) -> Response {
     let began = Instant::now();

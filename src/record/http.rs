@@ -1,18 +1,17 @@
 //! The routes of records (API.md sections 3 and 4).
 
-use std::fmt::Write as _;
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use axum::http::header::{ETAG, LINK};
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
+use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use futures_util::FutureExt as _;
 
 use crate::db::fault::Fault;
 use crate::error::{Code, Error};
 use crate::http::App;
-use crate::http::envelope;
+use crate::http::envelope::{self, set};
 use crate::http::once::Asks;
 use crate::http::request::{self, Target};
 use crate::merge::Resolve;
@@ -110,7 +109,7 @@ pub async fn list(State(app): State<App>, target: Target) -> Result<Response, Er
     let mut response = envelope::json_response(StatusCode::OK, body);
     let headers = response.headers_mut();
     if let Some(next) = &page.next {
-        set(headers, LINK.as_str(), &format!("<{}>; rel=\"next\"", next_address(&target, next)));
+        set(headers, LINK.as_str(), &target.next_page(next));
     }
     if let Some(total) = page.total {
         let range = match page.length {
@@ -121,17 +120,6 @@ pub async fn list(State(app): State<App>, target: Target) -> Result<Response, Er
         set(headers, "preference-applied", "count=exact");
     }
     Ok(response)
-}
-
-/// The same list from the cursor on.
-fn next_address(target: &Target, next: &str) -> String {
-    use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-    let mut address = format!("/api/v1/{}?", target.resource.name);
-    for (name, value) in target.parameters.iter().filter(|(name, _)| name != "after") {
-        let encode = |text| utf8_percent_encode(text, NON_ALPHANUMERIC);
-        let _ = write!(address, "{}={}&", encode(name), encode(value));
-    }
-    address + "after=" + next
 }
 
 /// `POST /{resource}`
@@ -280,11 +268,5 @@ async fn find_out(app: &App, single: Arc<Single>) -> Result<Answer, Error> {
         Ok(Evidence::Made(outcome)) => Context::of(&single.write, single.minimal).answer(outcome),
         Ok(Evidence::NotMade) => Err(app.failure(&Fault::Unavailable)),
         Ok(Evidence::Unclear) | Err(_) => Err(app.failure(&Fault::OutcomeUnknown)),
-    }
-}
-
-fn set(headers: &mut HeaderMap, name: &'static str, value: &str) {
-    if let Ok(value) = HeaderValue::from_str(value) {
-        headers.insert(name, value);
     }
 }
