@@ -61,7 +61,7 @@ impl Became {
 
     fn of_refusal(error: &Error) -> Self {
         match error.code() {
-            _ if conflict::is_conflict(error) => Self::Conflict,
+            conflict::CODE => Self::Conflict,
             Code::RecordDeleted => Self::Gone,
             Code::NotFound => Self::Missing,
             code if code.status() >= 500 => Self::Failed,

@@ -12,11 +12,6 @@ use crate::version::Version;
 /// The code whose status a resource may choose (`conflict_status`).
 pub const CODE: Code = Code::WriteConflict;
 
-/// Whether a failure is that of a write whose row moved.
-pub fn is_conflict(error: &Error) -> bool {
-    error.code() == Code::WriteConflict
-}
-
 /// The answer to a write that met a newer row (API.md section 4.2).
 pub fn conflict(resource: &Resource, conflict: Conflict) -> Error {
     let Conflict { current, yours, by, kind, sides } = conflict;

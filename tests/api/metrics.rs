@@ -12,7 +12,7 @@ const NOTES: &str = "
     INSERT INTO notes (id) SELECT i FROM generate_series(1, 20) AS i;";
 
 /// Every sample by its name and labels.
-async fn scrape(server: &Server) -> BTreeMap<String, f64> {
+async fn scrape(server: &Server) -> BTreeMap<String, u64> {
     let reply = reqwest::Client::builder().no_proxy().build().unwrap();
     let reply = reply.get(format!("{}/metrics", server.url)).send().await.unwrap();
     assert_eq!(reply.status(), 200);
@@ -22,26 +22,26 @@ async fn scrape(server: &Server) -> BTreeMap<String, f64> {
     samples
         .map(|line| {
             let (name, value) = line.rsplit_once(' ').unwrap();
-            (name.to_owned(), value.parse().unwrap())
+            // Sums stand with a decimal point.
+            (name.to_owned(), value.trim_end_matches(".0").parse().unwrap())
         })
         .collect()
 }
 
 /// What rose between two scrapes.
-fn risen(before: &BTreeMap<String, f64>, after: &BTreeMap<String, f64>) -> BTreeMap<String, f64> {
-    let rise = |(name, value): (&String, &f64)| {
-        let rise = value - before.get(name).unwrap_or(&0.0);
-        (rise != 0.0).then(|| (name.clone(), rise))
+fn risen(before: &BTreeMap<String, u64>, after: &BTreeMap<String, u64>) -> BTreeMap<String, u64> {
+    let rise = |(name, value): (&String, &u64)| {
+        let rise = value.wrapping_sub(*before.get(name).unwrap_or(&0));
+        (rise != 0).then(|| (name.clone(), rise))
     };
     after.iter().filter_map(rise).collect()
 }
 
-fn writes(risen: &BTreeMap<String, f64>) -> Vec<(String, u64)> {
+fn writes(risen: &BTreeMap<String, u64>) -> Vec<(String, u64)> {
     let prefix = "counterfoil_writes_total{resource=\"notes\",outcome=\"";
     let found = risen.iter().filter_map(|(name, value)| {
         let outcome = name.strip_prefix(prefix)?.strip_suffix("\"}")?;
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count")]
-        Some((outcome.to_owned(), *value as u64))
+        Some((outcome.to_owned(), *value))
     });
     found.collect()
 }
@@ -77,11 +77,11 @@ async fn writes_are_counted_by_what_became_of_them() {
     ];
     assert_eq!(writes(&risen), pairs(&expected));
     let route = "counterfoil_requests_total{route=\"/api/v1/{resource}/{id}\",method=";
-    assert_eq!(risen[&format!("{route}\"PUT\",status=\"2xx\"}}")], 2.0);
-    assert_eq!(risen[&format!("{route}\"DELETE\",status=\"4xx\"}}")], 2.0);
-    assert_eq!(after["counterfoil_database_up"], 1.0);
-    assert!(after["counterfoil_database_connections_open{queue=\"writes\"}"] >= 1.0);
-    assert!(after["counterfoil_client_connections"] >= 1.0);
+    assert_eq!(risen[&format!("{route}\"PUT\",status=\"2xx\"}}")], 2);
+    assert_eq!(risen[&format!("{route}\"DELETE\",status=\"4xx\"}}")], 2);
+    assert_eq!(after["counterfoil_database_up"], 1);
+    assert!(after["counterfoil_database_connections_open{queue=\"writes\"}"] >= 1);
+    assert!(after["counterfoil_client_connections"] >= 1);
     assert!(!after.keys().any(|name| name.contains("made-up")), "a label that a client made up");
 }
 
@@ -98,7 +98,7 @@ async fn operations_of_a_batch_are_counted_where_they_hold() {
     };
     let risen = send(true, &operations).await;
     assert_eq!(writes(&risen), pairs(&[("applied", 6)]));
-    assert_eq!(risen["counterfoil_batch_operations_sum"], 6.0);
+    assert_eq!(risen["counterfoil_batch_operations_sum"], 6);
     operations.push(raise(7, 500));
     operations.push(raise(99, 1));
     let refused = [("missing", 1), ("refused", 1)];
@@ -115,7 +115,7 @@ async fn keys_and_operations_that_wait_are_counted() {
         Reply::of(with_body(request.header("idempotency-key", key), body)).await
     };
     let before = scrape(&server).await;
-    assert_eq!(before["counterfoil_idempotency_total{outcome=\"in_progress\"}"], 0.0);
+    assert_eq!(before["counterfoil_idempotency_total{outcome=\"in_progress\"}"], 0);
     send("a", r#"{"field":"n"}"#).await.expect(200);
     send("a", r#"{"field":"n"}"#).await.expect(200);
     send("b", r#"{"field":"n"}"#).await.expect(200);
@@ -124,13 +124,11 @@ async fn keys_and_operations_that_wait_are_counted() {
     send("a", r#"{"field":"n"}"#).await.expect(409);
     let after = scrape(&server).await;
     let risen = risen(&before, &after);
-    for (outcome, count) in
-        [("first", 2.0), ("replayed", 1.0), ("reused", 1.0), ("in_progress", 1.0)]
-    {
+    for (outcome, count) in [("first", 2), ("replayed", 1), ("reused", 1), ("in_progress", 1)] {
         let name = format!("counterfoil_idempotency_total{{outcome=\"{outcome}\"}}");
         assert_eq!(risen[&name], count, "{outcome}");
     }
     assert_eq!(writes(&risen), pairs(&[("applied", 2)]));
-    assert_eq!(after["counterfoil_operations{status=\"blocked\"}"], 1.0);
-    assert_eq!(after["counterfoil_operations{status=\"retryable\"}"], 0.0);
+    assert_eq!(after["counterfoil_operations{status=\"blocked\"}"], 1);
+    assert_eq!(after["counterfoil_operations{status=\"retryable\"}"], 0);
 }
