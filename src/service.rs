@@ -95,6 +95,7 @@ pub async fn start(database_url: &str, config: Config) -> Result<Service, StartE
         feed: Feed::new(keys),
         reads: Arc::default(),
         openapi: http::openapi::serve::Cache::default(),
+        metrics: http::metrics::Metrics::default(),
     };
     let (db, catalog, refresh) = (app.db.clone(), app.catalog.clone(), app.refresh.clone());
     let router = http::router(app.clone(), &config.server.cors_origins, config.server.demo);

@@ -24,6 +24,7 @@ mod increments;
 mod interleavings;
 mod lists;
 mod merging;
+mod metrics;
 mod openapi;
 mod operations;
 mod retention;
