@@ -54,7 +54,7 @@ impl Filter {
             let resources = catalog.resources().filter(|r| r.history).cloned().collect();
             return Ok(Self { resources, all: true });
         };
-        let mut names: Vec<_> = named.split(',').map(str::trim).collect();
+        let mut names: Vec<_> = named.split(',').collect();
         names.sort_unstable();
         names.dedup();
         if names.len() > MOST_NAMES {

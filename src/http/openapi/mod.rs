@@ -2,6 +2,7 @@
 //! answers themselves, so that the two cannot part.
 
 mod failure;
+mod feed;
 mod filter;
 mod fixed;
 mod names;
@@ -32,9 +33,10 @@ const ABOUT: &str = "PostgreSQL tables as REST resources in which a lost update 
 pub fn document(catalog: &Catalog) -> Value {
     let mut paths = fixed::paths();
     paths.extend(several::paths());
+    paths.extend(feed::paths());
     let mut schemas = failure::schemas();
     let mut responses = failure::responses();
-    let mut tags = vec![fixed::tag(), several::tag()];
+    let mut tags = vec![fixed::tag(), several::tag(), feed::tag()];
     for (name, resource) in names::assign(catalog) {
         let described = resource::Described { resource, name: &name };
         paths.extend(described.paths());
@@ -123,7 +125,8 @@ mod tests {
         let paths: Vec<_> = document["paths"].as_object().unwrap().keys().collect();
         let several: Vec<_> = several::paths().keys().cloned().collect();
         let fixed = ["/healthz", "/metrics", "/openapi.json", "/readyz"].map(str::to_owned);
-        let expected: Vec<_> = several.into_iter().chain(fixed).collect();
+        let feed = feed::paths().keys().cloned().collect::<Vec<_>>();
+        let expected: Vec<_> = several.into_iter().chain(feed).chain(fixed).collect();
         assert_eq!(paths, expected.iter().collect::<Vec<_>>());
         let schemas: Vec<_> =
             document["components"]["schemas"].as_object().unwrap().keys().collect();
