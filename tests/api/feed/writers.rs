@@ -143,7 +143,7 @@ async fn every_reader_sees_exactly_what_was_committed() {
         )
         .await;
     let (wrote, read) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
-    // Draws its place in the order first of all, and commits last of all.
+    // Draws its place in the order first of all, and commits long after others.
     let mut early = server.connect().await;
     assert!(run(&mut early, "BEGIN; INSERT INTO notes VALUES (500, 'early')".to_owned()).await);
     let mut idle = server.connect().await;
@@ -159,16 +159,18 @@ async fn every_reader_sees_exactly_what_was_committed() {
         let conn = server.connect().await;
         writers.push(tokio::spawn(writer(conn, number, size.hold_ms, wrote.clone())));
     }
-    tokio::time::sleep(size.time / 2).await;
+    // Both hold the feed back while they are open; from then on it moves along with the writers.
+    tokio::time::sleep(size.time / 4).await;
     assert!(run(&mut idle, "INSERT INTO notes VALUES (501, 'late'); COMMIT".to_owned()).await);
+    tokio::time::sleep(size.time / 4).await;
+    assert!(
+        run(&mut early, "UPDATE notes SET text = 'last' WHERE id = 500; COMMIT".to_owned()).await
+    );
     tokio::time::sleep(size.time / 2).await;
     wrote.store(true, Ordering::Relaxed);
     for writer in writers {
         writer.await.unwrap();
     }
-    assert!(
-        run(&mut early, "UPDATE notes SET text = 'last' WHERE id = 500; COMMIT".to_owned()).await
-    );
     settled(&server).await;
     read.store(true, Ordering::Relaxed);
 
@@ -218,6 +220,21 @@ async fn assert_same(server: &Server, copy: &Copy, table: &str) {
         .map(|((_, id), (version, _))| (id.clone(), *version))
         .collect();
     assert_eq!(held, rows, "{table}");
+}
+
+/// Sessions draw numbers of the log ahead, so that a later change may have a lower one.
+#[tokio::test]
+async fn the_order_of_the_log_is_not_that_of_its_sequence() {
+    let server = start().await;
+    let mut first = server.connect().await;
+    let mut second = server.connect().await;
+    assert!(run(&mut first, "INSERT INTO notes VALUES (1)".to_owned()).await);
+    assert!(run(&mut second, "INSERT INTO notes VALUES (2)".to_owned()).await);
+    let mut copy = Copy::default();
+    copy.catch_up(&server, "").await;
+    assert!(run(&mut first, "INSERT INTO notes VALUES (3)".to_owned()).await);
+    copy.catch_up(&server, "").await;
+    assert_eq!(copy.versions(), ["notes/1@1", "notes/2@1", "notes/3@1"]);
 }
 
 /// A change that commits late, after others with higher numbers, is not passed by: the readers wait.
