@@ -117,7 +117,7 @@ async fn pull(address: &str) -> Fallible<String> {
         changes += page.matches(r#"{"resource":"#).count();
         let (_, end) = page.rsplit_once(r#""cursor":""#).ok_or("no cursor")?;
         let (next, rest) = end.split_once('"').ok_or("no cursor")?;
-        cursor = next.to_owned();
+        next.clone_into(&mut cursor);
         if rest.contains(r#""has_more":false"#) {
             break;
         }

@@ -152,11 +152,10 @@ async fn every_row_is_copied_once_whatever_its_key() {
             "(SELECT i % 3 AS id, gen_random_uuid() AS sub FROM generate_series(1, 9) i) AS v",
         ),
     ];
-    let mut sql = String::new();
-    for (name, columns, rows) in tables {
-        sql +=
-            &format!("CREATE TABLE {name} ({columns}); INSERT INTO {name} SELECT * FROM {rows};");
-    }
+    let sql = tables.map(|(name, columns, rows)| {
+        format!("CREATE TABLE {name} ({columns}); INSERT INTO {name} SELECT * FROM {rows};")
+    });
+    let sql = sql.concat();
     let names = tables.map(|(name, ..)| name);
     let server = Server::start(&sql, &names).await;
     let (copied, _) = copy(&server, "&limit=2", async |_| ()).await;

@@ -33,7 +33,7 @@ struct Size {
 /// `COUNTERFOIL_SOAK=1` runs it at length.
 fn size() -> Size {
     if std::env::var_os("COUNTERFOIL_SOAK").is_some() {
-        Size { writers: 64, hold_ms: 5000, time: Duration::from_secs(60) }
+        Size { writers: 64, hold_ms: 5000, time: Duration::from_mins(1) }
     } else {
         Size { writers: 16, hold_ms: 500, time: Duration::from_secs(4) }
     }
