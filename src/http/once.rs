@@ -12,7 +12,7 @@ use uuid::Uuid;
 use crate::db::fault::Fault;
 use crate::db::recall::{Ended, Recalled};
 use crate::db::transaction::{self, Work};
-use crate::error::Error;
+use crate::error::{Code, Error};
 use crate::http::{App, request};
 use crate::operation::fingerprint::Asked;
 use crate::operation::store::Once;
@@ -113,23 +113,51 @@ impl App {
         }
     }
 
+    /// Does work that finds what it did before, where it is done again. Where the connection was lost
+    /// under COMMIT, it is.
+    ///
+    /// # Errors
+    /// The refusal, and what the database could not do.
+    pub async fn transact_again<W>(&self, work: Arc<W>) -> Result<Answer, Error>
+    where
+        W: Work<Output = Result<Answer, Error>> + Send + 'static,
+    {
+        let undecided = |done: &Result<Answer, Error>| {
+            done.as_ref().is_err_and(|error| error.code() == Code::OperationInProgress)
+        };
+        self.settled(work, undecided).await.map_err(|fault| self.failure(&fault))?
+    }
+
     /// Runs an operation. Where the connection was lost under COMMIT, it is run again: its key makes
     /// the second run wait for the end of the first, and then either finds the answer or is the first.
     async fn decide<W>(&self, once: Arc<Once<W>>) -> Result<Claimed, Fault>
     where
         W: Work<Output = Result<Answer, Error>> + Send + 'static,
     {
+        self.settled(once, |claimed| matches!(claimed, Claimed::Undecided(None))).await
+    }
+
+    /// Runs work, and runs it again after a connection was lost under COMMIT, until it is decided.
+    async fn settled<W>(
+        &self,
+        work: Arc<W>,
+        undecided: impl Fn(&W::Output) -> bool,
+    ) -> Result<W::Output, Fault>
+    where
+        W: Work + Send + 'static,
+        W::Output: 'static,
+    {
         let mut unknown_since = None;
         loop {
-            let again = once.clone();
+            let again = work.clone();
             let run = self
                 .db
                 .run(move |conn| async move { transaction::run(conn, &*again).await }.boxed());
             let result = run.await;
             let lost = match &result {
                 Err(Fault::OutcomeUnknown | Fault::Settled) => true,
-                Err(_) | Ok(Claimed::Undecided(None)) => unknown_since.is_some(),
-                Ok(_) => false,
+                Err(_) => unknown_since.is_some(),
+                Ok(done) => unknown_since.is_some() && undecided(done),
             };
             if !lost {
                 return result;

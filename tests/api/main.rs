@@ -25,6 +25,7 @@ mod lists;
 mod merging;
 mod openapi;
 mod operations;
+mod push;
 mod retention;
 mod values;
 mod walkthrough;
