@@ -99,6 +99,7 @@ pub async fn start(database_url: &str, config: Config) -> Result<Service, StartE
             .map_or(KEEP_MUTATIONS_DAYS, NonZeroU16::get)
             .into(),
         openapi: http::openapi::serve::Cache::default(),
+        metrics: http::metrics::Metrics::default(),
     };
     let (db, catalog, refresh) = (app.db.clone(), app.catalog.clone(), app.refresh.clone());
     let router = http::router(app.clone(), &config.server.cors_origins, config.server.demo);

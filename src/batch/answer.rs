@@ -1,6 +1,7 @@
 //! From what became of the operations to the answer of the batch (API.md section 5).
 
 use std::fmt::Write as _;
+use std::sync::PoisonError;
 
 use serde_json::{Value, json};
 
@@ -9,6 +10,7 @@ use crate::db::transaction::End;
 use crate::error::{Code, Error};
 use crate::record::Write;
 use crate::record::answer::{Answer, Context};
+use crate::record::became::Became;
 use crate::record::several::Ended;
 
 /// What became of each operation, in order.
@@ -31,6 +33,8 @@ impl Batch {
     /// The answer, and whether what was written holds.
     pub(super) fn answer(&self, results: &Results) -> End<Result<Answer, Error>> {
         let held = results.iter().any(Result::is_ok);
+        *self.became.lock().unwrap_or_else(PoisonError::into_inner) =
+            results.iter().map(Became::of).collect();
         match self.refusal(results) {
             Some(refusal) if self.atomic => End::Rollback(Err(refusal)),
             _ if self.dry_run || !held => End::Rollback(Ok(self.list(results))),

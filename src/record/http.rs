@@ -1,25 +1,25 @@
 //! The routes of records (API.md sections 3 and 4).
 
-use std::fmt::Write as _;
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use axum::http::header::{ETAG, LINK};
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
+use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use futures_util::FutureExt as _;
 
-use crate::db::fault::Fault;
 use crate::error::{Code, Error};
+use crate::heavy;
 use crate::http::App;
-use crate::http::envelope;
-use crate::http::once::Asks;
+use crate::http::envelope::{self, set};
+use crate::http::metrics::Metrics;
+use crate::http::once::{Asks, Counted};
 use crate::http::request::{self, Target};
 use crate::merge::Resolve;
 use crate::precondition::{Precondition, Standing};
 use crate::record::answer::{Answer, Context};
+use crate::record::became::Became;
 use crate::record::draft::{self, Draft};
-use crate::record::evidence::{self, Evidence};
 use crate::record::run::store::Single;
 use crate::record::store::{self, Found};
 use crate::record::{Row, Run, conflict, history, list as page, query};
@@ -110,7 +110,7 @@ pub async fn list(State(app): State<App>, target: Target) -> Result<Response, Er
     let mut response = envelope::json_response(StatusCode::OK, body);
     let headers = response.headers_mut();
     if let Some(next) = &page.next {
-        set(headers, LINK.as_str(), &format!("<{}>; rel=\"next\"", next_address(&target, next)));
+        set(headers, LINK.as_str(), &target.next_page(next));
     }
     if let Some(total) = page.total {
         let range = match page.length {
@@ -121,17 +121,6 @@ pub async fn list(State(app): State<App>, target: Target) -> Result<Response, Er
         set(headers, "preference-applied", "count=exact");
     }
     Ok(response)
-}
-
-/// The same list from the cursor on.
-fn next_address(target: &Target, next: &str) -> String {
-    use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-    let mut address = format!("/api/v1/{}?", target.resource.name);
-    for (name, value) in target.parameters.iter().filter(|(name, _)| name != "after") {
-        let encode = |text| utf8_percent_encode(text, NON_ALPHANUMERIC);
-        let _ = write!(address, "{}={}&", encode(name), encode(value));
-    }
-    address + "after=" + next
 }
 
 /// `POST /{resource}`
@@ -258,33 +247,18 @@ async fn write(
         None => Run::Alone,
     };
     let write = draft.into_write(target.resource.clone(), on_conflict, target.actor(), run);
-    let single = Single { write, minimal: target.prefers("return=minimal") };
+    let minimal = target.prefers("return=minimal");
     if claim.is_some() {
-        return app.carry_out(single, claim).await;
+        return app.carry_out(Single { write, minimal }, claim).await;
     }
-    let single = Arc::new(single);
-    let own = single.clone();
-    match app.db.run(move |conn| async move { own.answer(conn).await }.boxed()).await {
-        Err(Fault::Settled) => Ok(find_out(app, single).await?.into_response()),
-        answer => Ok(answer.map_err(|fault| app.failure(&fault))??.into_response()),
-    }
+    let write = Arc::new(write);
+    let outcome = app.apply(&write).await?;
+    let context = Context::of(&write, minimal);
+    Ok(heavy::compute(outcome.size(), || context.answer(outcome))?.into_response())
 }
 
-/// The answer of a write whose own was lost with its connection.
-async fn find_out(app: &App, single: Arc<Single>) -> Result<Answer, Error> {
-    let written = single.clone();
-    let found = app
-        .db
-        .run(move |conn| async move { evidence::store::find(conn, &written.write).await }.boxed());
-    match found.await {
-        Ok(Evidence::Made(outcome)) => Context::of(&single.write, single.minimal).answer(outcome),
-        Ok(Evidence::NotMade) => Err(app.failure(&Fault::Unavailable)),
-        Ok(Evidence::Unclear) | Err(_) => Err(app.failure(&Fault::OutcomeUnknown)),
-    }
-}
-
-fn set(headers: &mut HeaderMap, name: &'static str, value: &str) {
-    if let Ok(value) = HeaderValue::from_str(value) {
-        headers.insert(name, value);
+impl Counted for Single {
+    fn count(&self, answer: &Result<Answer, Error>, metrics: &Metrics) {
+        metrics.write(&self.write.resource.name, Became::of(answer));
     }
 }

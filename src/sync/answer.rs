@@ -6,6 +6,7 @@ use serde_json::json;
 
 use crate::error::{Code, Error};
 use crate::record::answer::{Answer, Context};
+use crate::record::became::Became;
 use crate::record::many::record_of;
 use crate::record::several::{self, Ended, Seen};
 use crate::record::{Outcome, Write, conflict};
@@ -52,6 +53,19 @@ impl Status {
             Code::RecordDeleted | Code::AlreadyExists => Self::Conflict,
             _ if error.status() >= 500 => Self::Retry,
             _ => Self::Rejected,
+        }
+    }
+}
+
+impl Line {
+    /// What became of the mutation's write, as it is counted.
+    pub(super) fn became(&self) -> Became {
+        match (self.status, &self.error) {
+            (Status::Applied, _) => Became::Applied,
+            (Status::Merged, _) => Became::Merged,
+            (Status::Noop, _) => Became::AlreadyApplied,
+            (_, Some(error)) => Became::of_refusal(error),
+            (_, None) => Became::Failed,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! `POST /api/v1/sync/push` (API.md section 6).
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use axum::Extension;
 use axum::extract::{Query, Request, State};
@@ -9,8 +9,25 @@ use axum::response::{IntoResponse as _, Response};
 
 use crate::error::{Code, Error};
 use crate::http::envelope::RequestId;
+use crate::http::metrics::Metrics;
+use crate::http::once::Counted;
 use crate::http::{App, request};
-use crate::sync;
+use crate::record::answer::Answer;
+use crate::sync::{self, Push};
+
+impl Counted for Push {
+    fn count(&self, answer: &Result<Answer, Error>, metrics: &Metrics) {
+        let became = self.became.lock().unwrap_or_else(PoisonError::into_inner);
+        for &(place, became) in became.iter() {
+            // Where one refusal refused all, the others did not happen.
+            let held = answer.is_ok() || became.is_refusal();
+            let mutation = self.mutations.get(place).map(|mutation| &mutation.write);
+            if let (Some(Ok(write)), true) = (mutation, held) {
+                metrics.write(&write.resource.name, became);
+            }
+        }
+    }
+}
 
 /// Applies a client's mutations.
 pub async fn push(

@@ -7,11 +7,14 @@ pub mod purge;
 mod read;
 pub mod store;
 
+use std::sync::Mutex;
+
 use uuid::Uuid;
 
 use crate::error::Error;
 use crate::operation::fingerprint::Fingerprint;
 use crate::record::Write;
+use crate::record::became::Became;
 
 pub use read::read;
 
@@ -38,6 +41,8 @@ pub struct Push {
     pub request_id: String,
     /// For how many days the results are kept.
     pub keep_days: i32,
+    /// What became of the mutations when they last ran, each by its place, to be counted.
+    pub became: Mutex<Vec<(usize, Became)>>,
 }
 
 /// One mutation.

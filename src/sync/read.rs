@@ -1,6 +1,8 @@
 //! Reads a push. What is wrong with one mutation refuses that mutation; what leaves its id in doubt
 //! refuses the push.
 
+use std::sync::Mutex;
+
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
@@ -52,7 +54,8 @@ pub fn read(
         return Err(answer::misplaced(pair[1].id, pair[0].id + 1));
     }
     let tenant = String::new();
-    Ok(Push { tenant, client, atomic, acknowledged, mutations, request_id, keep_days })
+    let became = Mutex::default();
+    Ok(Push { tenant, client, atomic, acknowledged, mutations, request_id, keep_days, became })
 }
 
 fn client_id(value: &RawValue) -> Result<Uuid, Error> {

@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
+use std::sync::PoisonError;
 
 use sqlx::Row as _;
 use sqlx::postgres::PgConnection;
@@ -35,6 +36,9 @@ impl Work for Push {
         };
         let fresh = &self.mutations[lines.len()..];
         let mut decided = self.decide(conn, fresh, &stored).await?;
+        let became = decided.iter().map(Line::became).enumerate();
+        *self.became.lock().unwrap_or_else(PoisonError::into_inner) =
+            became.map(|(place, became)| (lines.len() + place, became)).collect();
         if self.atomic
             && let Some(refusal) = self.refusal(fresh, &decided)
         {

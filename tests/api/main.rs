@@ -23,6 +23,7 @@ mod increments;
 mod interleavings;
 mod lists;
 mod merging;
+mod metrics;
 mod openapi;
 mod operations;
 mod push;

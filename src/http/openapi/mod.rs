@@ -124,7 +124,7 @@ mod tests {
         let document = document(&Catalog::default());
         let paths: Vec<_> = document["paths"].as_object().unwrap().keys().collect();
         let several: Vec<_> = several::paths().keys().cloned().collect();
-        let fixed = ["/healthz", "/openapi.json", "/readyz"].map(str::to_owned);
+        let fixed = ["/healthz", "/metrics", "/openapi.json", "/readyz"].map(str::to_owned);
         let push = push::paths().keys().cloned().collect::<Vec<_>>();
         let mut expected: Vec<_> = several.into_iter().chain(push).chain(fixed).collect();
         expected.sort_by_key(|path| !path.starts_with("/api"));
