@@ -24,6 +24,7 @@ mod interleavings;
 mod lists;
 mod merging;
 mod metrics;
+mod model;
 mod openapi;
 mod operations;
 mod push;
