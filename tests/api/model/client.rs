@@ -42,6 +42,8 @@ pub(super) struct Client {
     queue: Vec<Edit>,
     pub(super) decided: Vec<Edit>,
     pub(super) known: HashMap<u64, Known>,
+    /// Where its first copy goes on, until it is complete.
+    after: Option<String>,
     cursor: Option<String>,
     /// Requests that were sent before and may be sent again, late.
     late: Vec<String>,
@@ -63,6 +65,7 @@ impl Client {
             queue: Vec::new(),
             decided: Vec::new(),
             known: HashMap::new(),
+            after: None,
             cursor: None,
             late: Vec::new(),
             crashes: 0,
@@ -241,11 +244,13 @@ impl Client {
     /// Reads what others did, one page.
     async fn pull(&mut self) -> Step<bool> {
         let limit = 1 + self.random.below(200);
-        let mut path = format!("/sync/pull?limit={limit}&resources=cards");
-        if let Some(cursor) = &self.cursor {
-            path.push_str("&cursor=");
-            path.push_str(cursor);
-        }
+        let path = match (&self.cursor, &self.after) {
+            (Some(cursor), _) => {
+                format!("/sync/pull?resources=cards&limit={limit}&cursor={cursor}")
+            }
+            (None, Some(after)) => format!("/sync/snapshot?resources=cards&after={after}"),
+            (None, None) => "/sync/snapshot?resources=cards".to_owned(),
+        };
         let page = Reply::of(self.door.request(Method::GET, &path)).await;
         self.may_crash()?;
         if page.status == 503 {
@@ -256,21 +261,23 @@ impl Client {
             let record = change["id"].as_str().unwrap().parse().unwrap();
             let row = if change["op"] == "upsert" { &change["data"] } else { &Value::Null };
             self.learn(record, change["version"].as_i64().unwrap(), row);
-            if self.random.one_in(100) {
+            if self.random.one_in(1000) {
                 return Err(Crash);
             }
         }
         self.may_crash()?;
-        self.cursor = Some(page.data()["cursor"].as_str().unwrap().to_owned());
-        Ok(page.data()["has_more"] == true)
+        let told = |name: &str| page.data()[name].as_str().map(str::to_owned);
+        let copying = self.cursor.is_none();
+        (self.after, self.cursor) = (told("after"), told("cursor"));
+        Ok(copying || page.data()["has_more"] == true)
     }
 
     /// Pulls until there is nothing more.
-    pub(super) async fn catch_up(&mut self) {
+    pub(super) async fn catch_up(mut self) -> Self {
         loop {
             match self.pull().await {
                 Ok(true) => {}
-                Ok(false) => return,
+                Ok(false) => return self,
                 Err(Crash) => self.crashes += 1,
             }
         }

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use reqwest::Method;
 use serde_json::json;
 
-use crate::support::{Door, Reply, Server, json as with_json};
+use crate::support::{Door, Reply, Server, json as with_json, wait_until};
 use client::Client;
 use random::Random;
 
@@ -53,11 +53,26 @@ async fn no_edit_of_many_offline_clients_is_lost_or_written_over_unseen() {
     for other in others {
         other.await.unwrap();
     }
-    for client in &mut finished {
-        client.catch_up().await;
+    settled(&server).await;
+    let catching_up: Vec<_> =
+        finished.into_iter().map(|client| tokio::spawn(client.catch_up())).collect();
+    let mut finished = Vec::new();
+    for client in catching_up {
+        finished.push(client.await.unwrap());
     }
     println!("{clients} clients in {:?}", begun.elapsed());
     judge::judge(&server, &finished).await;
+}
+
+/// Waits until what was sent without waiting for an answer has ended, and all that is committed can be
+/// pulled.
+async fn settled(server: &Server) {
+    let newest = server.value("SELECT pg_snapshot_xmax(pg_current_snapshot())").await.unwrap();
+    let passed = format!("SELECT pg_snapshot_xmin(pg_current_snapshot()) >= '{newest}'::xid8");
+    wait_until("the horizon has passed", async || {
+        server.value(&passed).await.as_deref() == Some("true")
+    })
+    .await;
 }
 
 /// Somebody who is always online, and writes what he has just read.
