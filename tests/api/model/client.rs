@@ -98,7 +98,9 @@ impl Client {
             self.may_crash()?;
             self.pull().await?;
         }
-        for _ in 0..self.random.below(5) {
+        // Mostly, a user waits until he sees something; who does not makes what is there already.
+        let edits = if self.cursor.is_some() { 5 } else { 2 };
+        for _ in 0..self.random.below(edits) {
             self.edit();
             self.may_crash()?;
         }
@@ -111,7 +113,13 @@ impl Client {
 
     /// The user does something; it is in the queue before he does the next thing.
     fn edit(&mut self) {
-        let record = self.random.below(2 * RECORDS) + 1;
+        // Mostly, what was there at first; users work on a thing for a while.
+        let last = self.queue.last().map(|edit| edit.record);
+        let record = match last {
+            Some(last) if self.random.one_in(3) => last,
+            _ if self.random.one_in(6) => self.random.below(2 * RECORDS) + 1,
+            _ => self.random.below(RECORDS) + 1,
+        };
         let before = self.queue.iter().rfind(|edit| edit.record == record);
         let base = match (before, self.known.get(&record)) {
             (Some(edit), _) => json!({ "base_mutation": edit.id }),

@@ -75,9 +75,8 @@ impl Cell {
         let current = row_before(State::Live, id);
         let null = Value::Null;
         let refused = |status: &str, code: &str, kind: Value, data: &Value| {
-            let said = [json!(status), json!(code), kind, Value::Null, data.clone()];
-            let [a, b, c, d, e] = said;
-            [a, b, c, d, e, before.clone(), json!(log)]
+            let (said, held) = (data.clone(), before.clone());
+            [json!(status), json!(code), kind, Value::Null, said, held, json!(log)]
         };
         let written = |op: &str, version: i32, row: Value| {
             let log = json!(format!("{op} {version} by otto"));
