@@ -47,6 +47,10 @@ impl Work for Push {
         let done = decided.iter().take_while(|line| line.status != Status::Retry).count();
         let last = fresh.get(..done).and_then(<[_]>::last).map_or(client.last, |last| last.id);
         let waits = done < decided.len();
+        // What is pushed again must not hold already.
+        if decided[done..].iter().any(|line| line.status != Status::Retry) {
+            return Err(Fault::Overloaded);
+        }
         if done > 0 || self.acknowledged > client.acknowledged {
             keep(conn, self, &client, &fresh[..done], &decided[..done], last).await?;
         }

@@ -20,7 +20,7 @@ async fn cost(server: &Server, what: impl Future<Output = ()>) -> (i64, f64) {
          WHERE dbid = (SELECT oid FROM pg_database WHERE datname = current_database()) \
          AND query NOT LIKE '%pg_stat_statements%' AND query NOT LIKE '%counterfoil.fingerprint%' \
          AND query NOT LIKE '%pg_backend_pid%' AND query NOT LIKE '%counterfoil.feed%' \
-         AND query NOT LIKE '%pg_snapshot_xmin%'",
+         AND query NOT LIKE '%pg_snapshot_xmin%' AND query NOT LIKE '%settle_foreign%'",
     )
     .fetch_one(&mut conn)
     .await
