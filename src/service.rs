@@ -12,12 +12,11 @@ use tokio::task::JoinHandle;
 use crate::catalog::{store, watch};
 use crate::config::Config;
 use crate::db::connect::{self, OLDEST};
-use crate::db::{Db, migrate};
-use crate::feed;
+use crate::db::{Db, migrate, sweep};
 use crate::feed::pulse::Feed;
 use crate::http::{self, App, Limits};
-use crate::operation::purge;
 use crate::record::retention;
+use crate::{feed, operation, sync};
 
 /// Connections to the database where nothing else is said: enough to keep a small server's cores
 /// busy, few enough for PostgreSQL to serve them side by side.
@@ -25,6 +24,10 @@ pub const CONNECTIONS: usize = 8;
 
 /// For how many hours an `Idempotency-Key` is remembered where nothing else is said.
 pub const KEEP_OPERATIONS_HOURS: u16 = 24;
+
+/// For how many days the results of pushed mutations are kept where nothing else is said: for longer
+/// than most clients are away.
+pub const KEEP_MUTATIONS_DAYS: u16 = 30;
 
 /// Why the service cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -52,7 +55,7 @@ pub struct Service {
     pub router: Router,
     /// What its handlers work with.
     pub app: App,
-    tasks: [JoinHandle<()>; 4],
+    tasks: [JoinHandle<()>; 5],
 }
 
 impl Drop for Service {
@@ -92,6 +95,11 @@ pub async fn start(database_url: &str, config: Config) -> Result<Service, StartE
             .keep_operations_hours
             .map_or(KEEP_OPERATIONS_HOURS, NonZeroU16::get)
             .into(),
+        keep_mutations_days: config
+            .server
+            .keep_mutations_days
+            .map_or(KEEP_MUTATIONS_DAYS, NonZeroU16::get)
+            .into(),
         feed: Feed::new(keys),
         reads: Arc::default(),
         openapi: http::openapi::serve::Cache::default(),
@@ -101,7 +109,8 @@ pub async fn start(database_url: &str, config: Config) -> Result<Service, StartE
     let router = http::router(app.clone(), &config.server.cors_origins, config.server.demo);
     let tasks = [
         tokio::spawn(retention::run(db.clone(), catalog.clone())),
-        tokio::spawn(purge::run(db.clone())),
+        tokio::spawn(sweep::run(db.clone(), operation::purge::STEP)),
+        tokio::spawn(sweep::run(db.clone(), sync::purge::STEP)),
         tokio::spawn(app.feed.clone().run(db.clone())),
         tokio::spawn(watch::run(db, catalog, refresh, Arc::new(config))),
     ];

@@ -8,6 +8,7 @@ mod fixed;
 mod names;
 mod operation;
 mod past;
+mod push;
 mod resource;
 mod schema;
 pub mod serve;
@@ -34,9 +35,10 @@ pub fn document(catalog: &Catalog) -> Value {
     let mut paths = fixed::paths();
     paths.extend(several::paths());
     paths.extend(feed::paths());
+    paths.extend(push::paths());
     let mut schemas = failure::schemas();
     let mut responses = failure::responses();
-    let mut tags = vec![fixed::tag(), several::tag(), feed::tag()];
+    let mut tags = vec![fixed::tag(), several::tag(), push::tag(), feed::tag()];
     for (name, resource) in names::assign(catalog) {
         let described = resource::Described { resource, name: &name };
         paths.extend(described.paths());
@@ -125,8 +127,9 @@ mod tests {
         let paths: Vec<_> = document["paths"].as_object().unwrap().keys().collect();
         let several: Vec<_> = several::paths().keys().cloned().collect();
         let fixed = ["/healthz", "/metrics", "/openapi.json", "/readyz"].map(str::to_owned);
-        let feed = feed::paths().keys().cloned().collect::<Vec<_>>();
-        let expected: Vec<_> = several.into_iter().chain(feed).chain(fixed).collect();
+        let sync = feed::paths().into_iter().chain(push::paths()).map(|(path, _)| path);
+        let mut expected: Vec<_> = several.into_iter().chain(sync).chain(fixed).collect();
+        expected.sort();
         assert_eq!(paths, expected.iter().collect::<Vec<_>>());
         let schemas: Vec<_> =
             document["components"]["schemas"].as_object().unwrap().keys().collect();
