@@ -89,7 +89,7 @@ end $fn$;
 
 -- A restored log may hold numbers of transactions that this cluster has yet to give out. Such changes would come up among much
 -- later ones; they are moved ahead of everything, to a number that no transaction has. One bounded step; gives how many it moved.
-create function counterfoil.settle_foreign_changes(batch integer) returns integer
+create function counterfoil.feed_settle(batch integer) returns integer
 language plpgsql set search_path = pg_catalog, pg_temp set enable_seqscan = off as $fn$
 declare
     moved integer;
@@ -144,4 +144,13 @@ begin
       into next_id, next_version, purged
       from (select 1) one
       left join (select p.id, p.version from page p order by p.id desc, p.version desc limit 1) l on true;
+end $fn$;
+
+-- As before, and what a server needs to serve the feed: an entrusted role may read all of the log anyway.
+create or replace function counterfoil.entrust(adopter regrole) returns void
+language plpgsql set search_path = pg_catalog, pg_temp as $fn$
+begin
+    execute format('grant usage, create on schema counterfoil to %s', adopter);
+    execute format('grant select, insert, update, delete on counterfoil.resource, counterfoil.change to %s', adopter);
+    execute format('grant select, insert, update on counterfoil.feed, counterfoil.feed_floor to %s', adopter);
 end $fn$;
