@@ -145,12 +145,3 @@ begin
       from (select 1) one
       left join (select p.id, p.version from page p order by p.id desc, p.version desc limit 1) l on true;
 end $fn$;
-
--- As before, and what a server needs to serve the feed: an entrusted role may read all of the log anyway.
-create or replace function counterfoil.entrust(adopter regrole) returns void
-language plpgsql set search_path = pg_catalog, pg_temp as $fn$
-begin
-    execute format('grant usage, create on schema counterfoil to %s', adopter);
-    execute format('grant select, insert, update, delete on counterfoil.resource, counterfoil.change to %s', adopter);
-    execute format('grant select, insert, update on counterfoil.feed, counterfoil.feed_floor to %s', adopter);
-end $fn$;
