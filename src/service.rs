@@ -15,6 +15,7 @@ use crate::db::connect::{self, OLDEST};
 use crate::db::{Db, migrate};
 use crate::http::{self, App, Limits};
 use crate::operation::purge;
+use crate::record::lane::store::Lanes;
 use crate::record::retention;
 
 /// Connections to the database where nothing else is said: enough to keep a small server's cores
@@ -41,6 +42,12 @@ pub enum StartError {
     /// The configuration does not fit the catalogue.
     #[error("the configuration does not fit the database:\n  {}", .0.join("\n  "))]
     Misconfigured(Vec<String>),
+}
+
+/// One lane for every core, so that PostgreSQL always has the next statement of one while it ends
+/// another's.
+fn lanes_of_this_machine() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get)
 }
 
 /// A service that is ready to be given connections.
@@ -79,8 +86,11 @@ pub async fn start(database_url: &str, config: Config) -> Result<Service, StartE
     if !problems.is_empty() {
         return Err(StartError::Misconfigured(problems));
     }
+    let db = Db::start(&options, config.server.connections.unwrap_or(CONNECTIONS));
+    let lanes = config.server.lanes.unwrap_or_else(lanes_of_this_machine);
     let app = App {
-        db: Db::start(&options, config.server.connections.unwrap_or(CONNECTIONS)),
+        lanes: Lanes::start(&options, lanes, db.clone()),
+        db,
         catalog: Arc::new(ArcSwap::from_pointee(catalog)),
         refresh: Arc::new(Notify::new()),
         limits: Limits::default(),

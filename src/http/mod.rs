@@ -23,12 +23,15 @@ use crate::catalog::Catalog;
 use crate::db::Db;
 use crate::error::{Code, Error};
 use crate::record;
+use crate::record::lane::store::Lanes;
 
 /// What every handler works with.
 #[derive(Clone, Debug)]
 pub struct App {
     /// The connections to the database.
     pub db: Db,
+    /// The lanes, on which records are read and written together.
+    pub lanes: Lanes,
     /// The catalogue of the moment; a request keeps the one it began with.
     pub catalog: Arc<ArcSwap<Catalog>>,
     /// Asks the watcher to look at the catalogue now.

@@ -100,6 +100,7 @@ fn write(resource: &Resource, shape: &Shape) -> String {
 
 fn many(resource: &Resource, shape: &Shape) -> String {
     match shape {
+        Shape::Get(select) => grouped::get(resource, select.as_deref()),
         Shape::Insert(set) => grouped::insert(resource, set),
         Shape::Update(columns) => update(resource, columns, &Given::many(resource)),
         Shape::Increment(columns) => raised::increment(resource, columns, &Given::many(resource)),

@@ -1,6 +1,7 @@
 //! Runs many writes of one shape as one statement.
 
 use sqlx::postgres::{PgConnection, PgRow};
+use sqlx::query::Query;
 use sqlx::{AssertSqlSafe, Row as _};
 
 use crate::catalog::Resource;
@@ -8,7 +9,7 @@ use crate::catalog::key::Key;
 use crate::db::fault::Fault;
 use crate::record::statement::{self, Shape};
 use crate::record::store::row_of;
-use crate::record::{Change, Outcome, Write};
+use crate::record::{Change, Outcome, Row, Write};
 
 /// Locks the records of these keys that are there, in the order of their keys, so that everybody who
 /// writes several records takes them in the same order.
@@ -36,6 +37,49 @@ fn lists(resource: &Resource, keys: &[&Key]) -> Vec<Vec<String>> {
     (0..resource.key.len()).map(part).collect()
 }
 
+/// Reads the records of these keys. Gives a row for each key, in their order; `None` where there is
+/// none, for which its own read has the words.
+///
+/// # Errors
+/// Those of the database.
+pub async fn read(
+    conn: &mut PgConnection,
+    resource: &Resource,
+    select: Option<Vec<usize>>,
+    keys: &[&Key],
+) -> Result<Vec<Option<Row>>, Fault> {
+    let text = statement::text(resource, &Shape::Many(Box::new(Shape::Get(select))));
+    let query =
+        lists(resource, keys).into_iter().fold(sqlx::query(AssertSqlSafe(text)), Query::bind);
+    let mut found = Vec::new();
+    found.resize_with(keys.len(), || None);
+    for row in &query.fetch_all(conn).await? {
+        *slot(&mut found, keys, row)? = Some(row_of(row)?);
+    }
+    Ok(found)
+}
+
+/// The place of a row among those asked for. The row says which it is, and its key says so again.
+fn slot<'a, T>(places: &'a mut [T], keys: &[&Key], row: &PgRow) -> Result<&'a mut T, Fault> {
+    let place: i64 = row.try_get(2)?;
+    let place = usize::try_from(place - 1).unwrap_or(usize::MAX);
+    let (Some(slot), Some(key)) = (places.get_mut(place), keys.get(place)) else {
+        return Err(misrouted());
+    };
+    for (part, text) in key.parts.iter().enumerate() {
+        if row.try_get::<&str, _>(3 + part)? != text {
+            return Err(misrouted());
+        }
+    }
+    Ok(slot)
+}
+
+/// An answer that is nobody's: a defect of ours.
+fn misrouted() -> Fault {
+    tracing::error!("a row came back that was not asked for");
+    Fault::Unexpected("misrouted".to_owned())
+}
+
 /// Runs writes of one shape and one resource, each to a record of its own. `None` stands for those
 /// that missed; why, their own run tells.
 ///
@@ -56,7 +100,7 @@ pub async fn write(
         return created(writes, &rows);
     }
     let keys: Vec<_> = writes.iter().filter_map(|write| write.key.as_ref()).collect();
-    let query = lists(&first.resource, &keys).into_iter().fold(query, sqlx::query::Query::bind);
+    let query = lists(&first.resource, &keys).into_iter().fold(query, Query::bind);
     let list = |versions: fn(&Write) -> Option<Vec<i32>>| -> Vec<Option<String>> {
         writes.iter().map(|write| versions(write).as_deref().map(array)).collect()
     };

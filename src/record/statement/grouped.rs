@@ -3,7 +3,7 @@
 
 use crate::catalog::Resource;
 use crate::record::statement::given::Given;
-use crate::record::statement::{actor, inserted, key_parts, record, row, version};
+use crate::record::statement::{actor, inserted, key_equals, key_parts, record, row, version};
 
 impl Given {
     /// Parameters: a list per part of the key, the lists of the versions wanted, of those not
@@ -26,6 +26,25 @@ impl Given {
             list: Some(list),
         }
     }
+}
+
+/// Parameters: a list per part of the key. Gives the rows that are there, with the place and the key
+/// that each was asked for by.
+pub(super) fn get(resource: &Resource, select: Option<&[usize]>) -> String {
+    let k = resource.key.len();
+    let lists: Vec<_> = (1..=k).map(|i| format!("${i}::text[]")).collect();
+    let names: Vec<_> = (0..k).map(|part| format!("k{part}")).collect();
+    let keys: Vec<_> = names.iter().map(|name| format!("g.{name}")).collect();
+    format!(
+        "SELECT {}, {}, g.place, {} FROM unnest({}) WITH ORDINALITY AS g({}, place) JOIN {} AS t ON {}",
+        version(resource),
+        row(resource, select),
+        keys.join(", "),
+        lists.join(", "),
+        names.join(", "),
+        resource.table,
+        key_equals(resource, &keys),
+    )
 }
 
 /// Parameters: the list of the bodies, the actor. The rows come back in the order of the list.
