@@ -2,7 +2,7 @@
 //! There is no timer: while one statement runs, the next group fills. Who is alone waits for nobody.
 //!
 //! What may share a statement, and what the statement is, says the [`Request`]. Whatever is not as the
-//! others of its group is handed back, to be run by itself elsewhere; so it cannot hold the lane up.
+//! others of its group runs by itself on the connections of [`Db`]; so it cannot hold the lane up.
 
 use std::collections::{HashSet, VecDeque};
 use std::fmt::Debug;
@@ -18,6 +18,7 @@ use sqlx::postgres::{PgConnectOptions, PgConnection};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
+use crate::db::Db;
 use crate::db::fault::Fault;
 use crate::db::held::{Held, Keeper};
 
@@ -46,29 +47,24 @@ pub trait Request: Debug + Send + Sync + Sized + 'static {
     /// What it changes; `None` for a request that changes nothing.
     fn row(&self) -> Option<Self::Row>;
 
-    /// Runs one by itself.
+    /// Runs one by itself, in the lane.
     fn run(
         &self,
         conn: &mut PgConnection,
-    ) -> impl Future<Output = Result<Option<Self::Answer>, Fault>> + Send;
+    ) -> impl Future<Output = Result<Self::Answer, Fault>> + Send;
+
+    /// Runs one by itself, outside of the lane: it shared a statement and missed, or was left out of it.
+    fn run_outside(
+        self: Arc<Self>,
+        db: Db,
+    ) -> impl Future<Output = Result<Self::Answer, Fault>> + Send;
 
     /// Runs several as one statement. Gives an answer for each, in their order; `None` for those that
-    /// are to be run elsewhere. With an error, nothing of any of them may hold.
+    /// are to run outside. With an error, nothing of any of them may hold.
     fn run_together(
         conn: &mut PgConnection,
         group: &[&Self],
     ) -> impl Future<Output = Result<Vec<Option<Self::Answer>>, Fault>> + Send;
-}
-
-/// What became of a request.
-#[derive(Debug)]
-pub enum Ride<R: Request> {
-    /// It was run, and came to this.
-    Done(R, Result<R::Answer, Fault>),
-    /// It was not run, or missed: it is to be run by itself.
-    Alone(R),
-    /// It was refused ahead of its run, or the lane failed over it.
-    Lost(Fault),
 }
 
 /// Lanes for one kind of request. They end when the last handle is dropped and their queues are empty.
@@ -83,31 +79,35 @@ impl<R: Request> Clone for Lanes<R> {
     }
 }
 
+/// What became of a request.
+type Ride<R> = Result<<R as Request>::Answer, Fault>;
+
 #[derive(Debug)]
 struct Waiting<R: Request> {
-    request: R,
+    request: Arc<R>,
     since: Instant,
     answer: oneshot::Sender<Ride<R>>,
 }
 
 impl<R: Request> Lanes<R> {
-    /// Starts lanes that share one queue, for requests that change nothing.
-    pub fn shared(options: &PgConnectOptions, lanes: usize) -> Self {
+    /// Starts lanes that share one queue, for requests that change nothing. `db` is for what runs
+    /// outside of them.
+    pub fn shared(options: &PgConnectOptions, lanes: usize, db: &Db) -> Self {
         let open = Arc::new(AtomicUsize::new(0));
         let (sender, queue) = async_channel::bounded(QUEUE);
         for _ in 0..lanes.max(1) {
-            tokio::spawn(Lane::new(options, queue.clone(), &open).run());
+            tokio::spawn(Lane::new(options, queue.clone(), &open, db).run());
         }
         Self { queues: [sender].into() }
     }
 
     /// Starts lanes with a queue each, for requests that change a row: all that change the same one
     /// take the same lane.
-    pub fn apart(options: &PgConnectOptions, lanes: usize) -> Self {
+    pub fn apart(options: &PgConnectOptions, lanes: usize, db: &Db) -> Self {
         let open = Arc::new(AtomicUsize::new(0));
         let queues = (0..lanes.max(1)).map(|_| {
             let (sender, queue) = async_channel::bounded(QUEUE);
-            tokio::spawn(Lane::new(options, queue, &open).run());
+            tokio::spawn(Lane::new(options, queue, &open, db).run());
             sender
         });
         Self { queues: queues.collect() }
@@ -115,37 +115,43 @@ impl<R: Request> Lanes<R> {
 
     /// Sends a request through the lane of this number, whatever the number of lanes. Once begun it is
     /// carried to its end, whether or not the caller still waits.
-    pub async fn send(&self, number: u64, request: R) -> Ride<R> {
-        let lanes = u64::try_from(self.queues.len()).unwrap_or(1).max(1);
-        let lane = usize::try_from(number % lanes).unwrap_or(0);
-        let Some(queue) = self.queues.get(lane) else { return Ride::Alone(request) };
+    ///
+    /// # Errors
+    /// What its run gives; [`Fault::Overloaded`] where the queue is full or the wait too long, and
+    /// [`Fault::Unavailable`] where the database cannot be reached.
+    pub async fn send(&self, number: usize, request: R) -> Result<R::Answer, Fault> {
+        let Some(queue) = self.queues.get(number % self.queues.len().max(1)) else {
+            return Err(Fault::Overloaded);
+        };
         let (answer, ride) = oneshot::channel();
-        if queue.try_send(Waiting { request, since: Instant::now(), answer }).is_err() {
-            return Ride::Lost(Fault::Overloaded);
+        let waiting = Waiting { request: Arc::new(request), since: Instant::now(), answer };
+        if queue.try_send(waiting).is_err() {
+            return Err(Fault::Overloaded);
         }
         // The lane drops a request unanswered only when it panicked.
-        ride.await.unwrap_or(Ride::Lost(Fault::Panicked))
+        ride.await.unwrap_or(Err(Fault::Panicked))
     }
 }
 
 impl<R: Request> Waiting<R> {
-    fn tell(self, result: Result<R::Answer, Fault>) {
+    fn tell(self, ride: Ride<R>) {
         // Nobody waiting any more is no error: the work is done all the same.
-        let _ = self.answer.send(Ride::Done(self.request, result));
+        let _ = self.answer.send(ride);
     }
 
-    fn hand_back(self) {
-        let _ = self.answer.send(Ride::Alone(self.request));
-    }
-
-    fn refuse(self, fault: Fault) {
-        let _ = self.answer.send(Ride::Lost(fault));
+    fn leave(self, db: &Db) {
+        let db = db.clone();
+        tokio::spawn(async move {
+            let _ = self.answer.send(self.request.run_outside(db).await);
+        });
     }
 }
 
 struct Lane<R: Request> {
     queue: async_channel::Receiver<Waiting<R>>,
     keeper: Keeper,
+    /// For what runs outside of the lane.
+    db: Db,
     /// Those that were taken from the queue and wait for their group, in the order they came.
     waiting: VecDeque<Waiting<R>>,
     /// How many may share a statement just now.
@@ -157,9 +163,10 @@ impl<R: Request> Lane<R> {
         options: &PgConnectOptions,
         queue: async_channel::Receiver<Waiting<R>>,
         open: &Arc<AtomicUsize>,
+        db: &Db,
     ) -> Self {
         let keeper = Keeper::new(options.clone(), open.clone());
-        Self { queue, keeper, waiting: VecDeque::new(), most: GROUP }
+        Self { queue, keeper, db: db.clone(), waiting: VecDeque::new(), most: GROUP }
     }
 
     async fn run(mut self) {
@@ -169,7 +176,7 @@ impl<R: Request> Lane<R> {
                 continue;
             }
             let Some(held) = self.keeper.ready().await else {
-                group.into_iter().for_each(|waiting| waiting.refuse(Fault::Unavailable));
+                group.into_iter().for_each(|waiting| waiting.tell(Err(Fault::Unavailable)));
                 if self.keeper.none_is_open() {
                     self.refuse_all();
                 }
@@ -177,7 +184,7 @@ impl<R: Request> Lane<R> {
                 continue;
             };
             let count = group.len();
-            let ran = AssertUnwindSafe(carry(held, group)).catch_unwind().await;
+            let ran = AssertUnwindSafe(carry(held, &self.db, group)).catch_unwind().await;
             let (healthy, together) = ran.unwrap_or((false, false));
             self.keeper.used(healthy);
             self.adapt(count, together);
@@ -211,7 +218,10 @@ impl<R: Request> Lane<R> {
 
     fn refuse_all(&mut self) {
         let queued = std::iter::from_fn(|| self.queue.try_recv().ok());
-        self.waiting.drain(..).chain(queued).for_each(|waiting| waiting.refuse(Fault::Unavailable));
+        self.waiting
+            .drain(..)
+            .chain(queued)
+            .for_each(|waiting| waiting.tell(Err(Fault::Unavailable)));
     }
 }
 
@@ -228,7 +238,7 @@ fn take<R: Request>(waiting: &mut VecDeque<Waiting<R>>, most: usize) -> Vec<Wait
             continue; // The client left before anything was begun.
         }
         if next.since.elapsed() > QUEUE_TIME {
-            next.refuse(Fault::Overloaded);
+            next.tell(Err(Fault::Overloaded));
             continue;
         }
         let fits = group.first().is_none_or(|first| next.request.goes_with(&first.request));
@@ -246,30 +256,28 @@ fn take<R: Request>(waiting: &mut VecDeque<Waiting<R>>, most: usize) -> Vec<Wait
 
 /// Runs a group and answers each of it. Gives whether the connection is well, and whether the group
 /// went through as one.
-async fn carry<R: Request>(held: &mut Held, mut group: Vec<Waiting<R>>) -> (bool, bool) {
-    if group.len() == 1
-        && let Some(one) = group.pop()
-    {
-        let result = match one.request.run(&mut held.conn).await {
+async fn carry<R: Request>(held: &mut Held, db: &Db, group: Vec<Waiting<R>>) -> (bool, bool) {
+    if let [one] = group.as_slice() {
+        let ride = match one.request.run(&mut held.conn).await {
             Err(Fault::OutcomeUnknown) => Err(held.settle().await),
-            result => result,
+            ride => ride,
         };
-        let healthy = !matches!(&result, Err(fault) if fault.breaks_connection());
-        match result {
-            Ok(Some(answer)) => one.tell(Ok(answer)),
-            Ok(None) => one.hand_back(),
-            Err(fault) => one.tell(Err(fault)),
+        let healthy = !matches!(&ride, Err(fault) if fault.breaks_connection());
+        // Whoever has time waits for the lock, or for a slow trigger; a lane has none.
+        let in_haste = matches!(&ride, Err(Fault::LockTimeout | Fault::StatementTimeout));
+        for (waiting, ride) in group.into_iter().zip([ride]) {
+            if in_haste { waiting.leave(db) } else { waiting.tell(ride) }
         }
         return (healthy, true);
     }
-    let requests: Vec<_> = group.iter().map(|waiting| &waiting.request).collect();
+    let requests: Vec<_> = group.iter().map(|waiting| &*waiting.request).collect();
     match R::run_together(&mut held.conn, &requests).await {
         Ok(answers) => {
-            let mut answers = answers.into_iter();
-            for waiting in group {
-                match answers.next().flatten() {
+            let answers = answers.into_iter().chain(std::iter::repeat_with(|| None));
+            for (waiting, answer) in group.into_iter().zip(answers) {
+                match answer {
                     Some(answer) => waiting.tell(Ok(answer)),
-                    None => waiting.hand_back(),
+                    None => waiting.leave(db),
                 }
             }
             (true, true)
@@ -281,7 +289,7 @@ async fn carry<R: Request>(held: &mut Held, mut group: Vec<Waiting<R>>) -> (bool
         }
         Err(fault) => {
             // Nothing of it holds: each for itself.
-            group.into_iter().for_each(Waiting::hand_back);
+            group.into_iter().for_each(|waiting| waiting.leave(db));
             (!fault.breaks_connection(), false)
         }
     }

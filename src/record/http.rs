@@ -11,19 +11,20 @@ use futures_util::FutureExt as _;
 
 use crate::db::fault::Fault;
 use crate::error::{Code, Error};
+use crate::heavy;
 use crate::http::App;
 use crate::http::envelope;
 use crate::http::once::Asks;
 use crate::http::request::{self, Target};
 use crate::merge::Resolve;
 use crate::precondition::{Precondition, Standing};
-use crate::record::answer::{Answer, Context};
+use crate::record::answer::Context;
 use crate::record::draft::{self, Draft};
 use crate::record::evidence::{self, Evidence};
 use crate::record::lane::Read;
 use crate::record::run::store::Single;
 use crate::record::store::Found;
-use crate::record::{Row, Run, conflict, history, list as page, query};
+use crate::record::{Outcome, Row, Run, Write, conflict, history, list as page, query};
 use crate::version::{Tag, Version};
 
 /// `GET /{resource}/{id}`
@@ -254,26 +255,26 @@ async fn write(
         None => Run::Alone,
     };
     let write = draft.into_write(target.resource.clone(), on_conflict, target.actor(), run);
-    let single = Single { write, minimal: target.prefers("return=minimal") };
+    let minimal = target.prefers("return=minimal");
     if claim.is_some() {
-        return app.carry_out(single, claim).await;
+        return app.carry_out(Single { write, minimal }, claim).await;
     }
-    let single = Arc::new(single);
-    let own = single.clone();
-    match app.db.run(move |conn| async move { own.answer(conn).await }.boxed()).await {
-        Err(Fault::Settled) => Ok(find_out(app, single).await?.into_response()),
-        answer => Ok(answer.map_err(|fault| app.failure(&fault))??.into_response()),
-    }
+    let write = Arc::new(write);
+    let outcome = match app.lanes.write(&write).await {
+        Err(Fault::Settled) => find_out(app, &write).await?,
+        outcome => outcome.map_err(|fault| app.failure(&fault))?,
+    };
+    let context = Context::of(&write, minimal);
+    Ok(heavy::compute(outcome.size(), || context.answer(outcome))?.into_response())
 }
 
-/// The answer of a write whose own was lost with its connection.
-async fn find_out(app: &App, single: Arc<Single>) -> Result<Answer, Error> {
-    let written = single.clone();
-    let found = app
-        .db
-        .run(move |conn| async move { evidence::store::find(conn, &written.write).await }.boxed());
+/// What became of a write whose answer was lost with its connection.
+async fn find_out(app: &App, write: &Arc<Write>) -> Result<Outcome, Error> {
+    let written = write.clone();
+    let found =
+        app.db.run(move |conn| async move { evidence::store::find(conn, &written).await }.boxed());
     match found.await {
-        Ok(Evidence::Made(outcome)) => Context::of(&single.write, single.minimal).answer(outcome),
+        Ok(Evidence::Made(outcome)) => Ok(outcome),
         Ok(Evidence::NotMade) => Err(app.failure(&Fault::Unavailable)),
         Ok(Evidence::Unclear) | Err(_) => Err(app.failure(&Fault::OutcomeUnknown)),
     }

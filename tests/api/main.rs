@@ -21,6 +21,7 @@ mod fuzzed;
 mod idempotency;
 mod increments;
 mod interleavings;
+mod lanes;
 mod lists;
 mod merging;
 mod openapi;

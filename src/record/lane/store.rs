@@ -1,16 +1,19 @@
 //! Runs requests alone or together, as their lane has them.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures_util::FutureExt as _;
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 
+use crate::catalog::key::Key;
+use crate::db::Db;
+use crate::db::connect;
 use crate::db::fault::Fault;
-use crate::db::lane::{Request, Ride};
-use crate::db::{self, Db};
-use crate::record::lane::Read;
-use crate::record::many;
+use crate::db::lane::{self, Request};
+use crate::record::lane::{Read, Shared};
 use crate::record::store::{self, Found};
+use crate::record::{Outcome, Write, many};
 
 impl Request for Read {
     type Answer = Found;
@@ -24,8 +27,12 @@ impl Request for Read {
         None
     }
 
-    async fn run(&self, conn: &mut PgConnection) -> Result<Option<Found>, Fault> {
-        store::read(conn, &self.resource, &self.key, self.select.clone()).await.map(Some)
+    async fn run(&self, conn: &mut PgConnection) -> Result<Found, Fault> {
+        store::read(conn, &self.resource, &self.key, self.select.clone()).await
+    }
+
+    async fn run_outside(self: Arc<Self>, db: Db) -> Result<Found, Fault> {
+        db.read(move |conn| async move { self.run(conn).await }.boxed()).await
     }
 
     async fn run_together(
@@ -39,17 +46,57 @@ impl Request for Read {
     }
 }
 
-/// The lanes of records, and the connections for what runs by itself.
+impl Request for Shared {
+    type Answer = Outcome;
+    type Row = Key;
+
+    fn goes_with(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.write.resource, &other.write.resource) && self.shape == other.shape
+    }
+
+    fn row(&self) -> Option<Key> {
+        self.write.key.clone()
+    }
+
+    async fn run(&self, conn: &mut PgConnection) -> Result<Outcome, Fault> {
+        store::write(conn, &self.write).await
+    }
+
+    async fn run_outside(self: Arc<Self>, db: Db) -> Result<Outcome, Fault> {
+        let write = self.write.clone();
+        db.run(move |conn| async move { store::write_after_miss(conn, &write).await }.boxed()).await
+    }
+
+    async fn run_together(
+        conn: &mut PgConnection,
+        group: &[&Self],
+    ) -> Result<Vec<Option<Outcome>>, Fault> {
+        let Some(first) = group.first() else { return Ok(Vec::new()) };
+        let writes: Vec<_> = group.iter().map(|shared| &*shared.write).collect();
+        many::store::write_each(conn, &first.shape, &writes).await
+    }
+}
+
+/// The lanes of records, and the connections for what does not take one.
 #[derive(Clone, Debug)]
 pub struct Lanes {
     db: Db,
-    reads: db::lane::Lanes<Read>,
+    reads: lane::Lanes<Read>,
+    writes: lane::Lanes<Shared>,
+    /// Where the next new record goes: it is nobody's yet.
+    next: Arc<AtomicUsize>,
 }
 
 impl Lanes {
-    /// Starts lanes on a database.
+    /// Starts lanes on a database, so many for reads and so many for writes.
     pub fn start(options: &PgConnectOptions, lanes: usize, db: Db) -> Self {
-        Self { db, reads: db::lane::Lanes::shared(options, lanes) }
+        let options = connect::of_a_lane(options);
+        Self {
+            reads: lane::Lanes::shared(&options, lanes, &db),
+            writes: lane::Lanes::apart(&options, lanes, &db),
+            next: Arc::default(),
+            db,
+        }
     }
 
     /// Reads one record, together with others that are read just now.
@@ -57,14 +104,19 @@ impl Lanes {
     /// # Errors
     /// Those of the database.
     pub async fn read(&self, read: Read) -> Result<Found, Fault> {
-        let read = match self.reads.send(0, read).await {
-            Ride::Done(_, result) => return result,
-            Ride::Lost(fault) => return Err(fault),
-            Ride::Alone(read) => read,
-        };
-        let alone = self.db.read(move |conn| {
-            async move { store::read(conn, &read.resource, &read.key, read.select).await }.boxed()
-        });
-        alone.await
+        self.reads.send(0, read).await
+    }
+
+    /// Runs one write to its outcome, together with others that are like it where it may.
+    ///
+    /// # Errors
+    /// As [`store::write`].
+    pub async fn write(&self, write: &Arc<Write>) -> Result<Outcome, Fault> {
+        if let Some(shared) = Shared::of(write) {
+            let lane = shared.lane().unwrap_or_else(|| self.next.fetch_add(1, Ordering::Relaxed));
+            return self.writes.send(lane, shared).await;
+        }
+        let write = write.clone();
+        self.db.run(move |conn| async move { store::write(conn, &write).await }.boxed()).await
     }
 }

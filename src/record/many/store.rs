@@ -1,15 +1,15 @@
 //! Runs many writes of one shape as one statement.
 
-use sqlx::postgres::{PgConnection, PgRow};
+use sqlx::postgres::{PgArguments, PgConnection, PgRow};
 use sqlx::query::Query;
-use sqlx::{AssertSqlSafe, Row as _};
+use sqlx::{AssertSqlSafe, Postgres, Row as _};
 
 use crate::catalog::Resource;
 use crate::catalog::key::Key;
 use crate::db::fault::Fault;
 use crate::record::statement::{self, Shape};
 use crate::record::store::row_of;
-use crate::record::{Change, Outcome, Row, Write};
+use crate::record::{Change, Outcome, Row, Write, many};
 
 /// Locks the records of these keys that are there, in the order of their keys, so that everybody who
 /// writes several records takes them in the same order.
@@ -93,23 +93,65 @@ pub async fn write(
 ) -> Result<Vec<Option<Outcome>>, Fault> {
     let Some(first) = writes.first() else { return Ok(Vec::new()) };
     let text = statement::text(&first.resource, &Shape::Many(Box::new(shape.clone())));
-    let bodies: Vec<_> = writes.iter().map(|write| body(write)).collect();
-    let query = sqlx::query(AssertSqlSafe(text));
+    let query = given(sqlx::query(AssertSqlSafe(text)), shape, writes).bind(first.named());
+    answers(shape, writes, &query.fetch_all(conn).await?)
+}
+
+/// As [`write()`], where each is somebody else's and the statement is its own transaction. `None`
+/// also stands for a record that somebody holds locked.
+///
+/// # Errors
+/// As [`write()`]; [`Fault::OutcomeUnknown`] where it may hold all the same.
+pub async fn write_each(
+    conn: &mut PgConnection,
+    shape: &Shape,
+    writes: &[&Write],
+) -> Result<Vec<Option<Outcome>>, Fault> {
+    let Some(first) = writes.first() else { return Ok(Vec::new()) };
+    let text = statement::text(&first.resource, &Shape::Each(Box::new(shape.clone())));
+    let query = given(sqlx::query(AssertSqlSafe(text)), shape, writes);
+    let rows = query.bind(many::writers(writes)).fetch_all(conn).await;
+    let rows = rows.map_err(|error| Fault::from(error).of_a_write())?;
+    // It is done: what cannot be told from its rows, only the change log tells.
+    answers(shape, writes, &rows).map_err(|_| Fault::OutcomeUnknown)
+}
+
+/// Starts a statement of many writes with what each of them gives.
+fn given<'q>(
+    query: Query<'q, Postgres, PgArguments>,
+    shape: &Shape,
+    writes: &[&'q Write],
+) -> Query<'q, Postgres, PgArguments> {
+    let bodies: Vec<Option<&str>> = writes.iter().map(|write| body(write)).collect();
     if matches!(shape, Shape::Insert(_)) {
-        let rows = query.bind(bodies).bind(first.named()).fetch_all(conn).await?;
-        return created(writes, &rows);
+        return query.bind(bodies);
     }
-    let keys: Vec<_> = writes.iter().filter_map(|write| write.key.as_ref()).collect();
-    let query = lists(&first.resource, &keys).into_iter().fold(query, Query::bind);
+    let parts = writes.first().map_or(0, |first| first.resource.key.len());
+    let part = |part: usize| -> Vec<Option<&str>> {
+        let key = |write: &&'q Write| write.key.as_ref()?.parts.get(part).map(String::as_str);
+        writes.iter().map(key).collect()
+    };
+    let query = (0..parts).map(part).fold(query, Query::bind);
     let list = |versions: fn(&Write) -> Option<Vec<i32>>| -> Vec<Option<String>> {
         writes.iter().map(|write| versions(write).as_deref().map(array)).collect()
     };
-    let query = query
+    query
         .bind(list(|write| write.precondition.wanted()))
         .bind(list(|write| write.precondition.unwanted()))
         .bind(bodies)
-        .bind(first.named());
-    placed(shape, writes.len(), &query.fetch_all(conn).await?)
+}
+
+/// What became of each of a list.
+fn answers(
+    shape: &Shape,
+    writes: &[&Write],
+    rows: &[PgRow],
+) -> Result<Vec<Option<Outcome>>, Fault> {
+    if matches!(shape, Shape::Insert(_)) {
+        created(writes, rows)
+    } else {
+        placed(shape, writes, rows)
+    }
 }
 
 /// The rows of a list of new records, in its order.
@@ -118,25 +160,28 @@ fn created(writes: &[&Write], rows: &[PgRow]) -> Result<Vec<Option<Outcome>>, Fa
         // A trigger of the table's owner left rows out: which ones, only their own runs tell.
         return Err(Fault::Value);
     }
-    let outcome =
-        |row: &PgRow| Ok(Some(Outcome::Created(row_of(row)?, Key { parts: row.try_get(2)? })));
-    rows.iter().map(outcome).collect()
+    let outcome = |(write, row): (&&Write, &PgRow)| {
+        let key = Key { parts: row.try_get(2)? };
+        let asked = many::record_of(write).filter(|_| many::one_spelling(&write.resource));
+        if asked.is_some_and(|asked| asked != key) {
+            return Err(misrouted());
+        }
+        Ok(Some(Outcome::Created(row_of(row)?, key)))
+    };
+    writes.iter().zip(rows).map(outcome).collect()
 }
 
 /// The outcomes of a list, each at its place.
-fn placed(shape: &Shape, count: usize, rows: &[PgRow]) -> Result<Vec<Option<Outcome>>, Fault> {
+fn placed(shape: &Shape, writes: &[&Write], rows: &[PgRow]) -> Result<Vec<Option<Outcome>>, Fault> {
+    let keys: Vec<_> = writes.iter().filter_map(|write| write.key.as_ref()).collect();
     let mut outcomes: Vec<Option<Outcome>> = Vec::new();
-    outcomes.resize_with(count, || None);
+    outcomes.resize_with(writes.len(), || None);
     for row in rows {
-        let place: i64 = row.try_get(2)?;
         let outcome = match shape {
             Shape::Delete => Outcome::Deleted,
             _ => Outcome::Applied(row_of(row)?),
         };
-        let slot = usize::try_from(place - 1).ok().and_then(|place| outcomes.get_mut(place));
-        if let Some(slot) = slot {
-            *slot = Some(outcome);
-        }
+        *slot(&mut outcomes, &keys, row)? = Some(outcome);
     }
     Ok(outcomes)
 }
