@@ -134,10 +134,8 @@ language sql stable set search_path = pg_catalog, pg_temp as $fn$
     where i.indrelid = relation and i.indisprimary and a.attrelid = relation and k.n <= i.indnkeyatts
 $fn$;
 
--- SQL for the record id of the row called `row_name`. One column: its text. Several: joined by commas, with % and
--- the comma escaped inside the parts.
 -- The text of a value by which its record is known: one text for all spellings that are equal to it, so that a version cannot
--- begin anew under another one (1.0 and 1.00, -0 and 0, 24 hours and a day). As an SQL expression.
+-- begin anew under another one (1.0 and 1.00, -0 and 0, 24 hours and a day, A and a where case says nothing). As an SQL expression.
 create function counterfoil.canonical(type oid, value text) returns text
 language sql stable set search_path = pg_catalog, pg_temp as $fn$
     with recursive base(oid, base) as (
@@ -150,9 +148,33 @@ language sql stable set search_path = pg_catalog, pg_temp as $fn$
            when 'float4'::regtype then format('(%s operator(pg_catalog.+) 0::float4)::text', value)
            when 'float8'::regtype then format('(%s operator(pg_catalog.+) 0::float8)::text', value)
            when 'interval'::regtype then format('pg_catalog.justify_interval(%s)::text', value)
-           else value || '::text' end
-      from base b where b.base = 0
+           else case when t.typname = 'citext' then format('pg_catalog.lower(%s::text)', value) else value || '::text' end end
+      from base b join pg_type t on t.oid = b.oid where b.base = 0
 $fn$;
+
+-- Whether equal values of a type have one canonical text. Those inside of arrays, ranges, rows and jsonb have the one
+-- that they were written with.
+create function counterfoil.has_canonical(type oid) returns boolean
+language sql stable set search_path = pg_catalog, pg_temp as $fn$
+    with recursive inner_type(oid, within) as (
+        select type, false
+        union
+        select part.oid, i.within or t.typtype <> 'd'
+          from inner_type i join pg_type t on t.oid = i.oid, lateral (
+              select t.typbasetype as oid where t.typtype = 'd'
+              union all select t.typelem where t.typcategory = 'A'
+              union all select r.rngsubtype from pg_range r where t.oid in (r.rngtypid, r.rngmultitypid)
+              union all select a.atttypid from pg_attribute a where a.attrelid = t.typrelid and a.attnum > 0 and not a.attisdropped
+          ) part
+    )
+    select not exists (
+        select from inner_type i join pg_type t on t.oid = i.oid
+         where t.oid = 'jsonb'::regtype
+            or i.within and (t.oid in ('numeric'::regtype, 'float4'::regtype, 'float8'::regtype, 'interval'::regtype) or t.typname = 'citext'))
+$fn$;
+
+-- SQL for the record id of the row called `row_name`. One column: its text. Several: joined by commas, with % and
+-- the comma escaped inside the parts.
 
 create function counterfoil.key_text(relation regclass, row_name text) returns text
 language sql stable set search_path = pg_catalog, pg_temp as $fn$
@@ -579,6 +601,10 @@ begin
                   join pg_collation l on l.oid = a.attcollation and not l.collisdeterministic) then
         perform counterfoil.refuse(format('the primary key of %s has a nondeterministic collation', rel.shown),
             'Texts that differ would name the same record, and its versions could not be told from another''s. Use a deterministic collation.');
+    elsif exists (select from unnest(counterfoil.key_columns(relation)) k(name)
+                  join pg_attribute a on a.attrelid = relation and a.attname = k.name and not counterfoil.has_canonical(a.atttypid)) then
+        perform counterfoil.refuse(format('the primary key of %s is of a type whose equal values can be written in several ways', rel.shown),
+            'One record would be known by several texts, and its versions could begin anew under another. Make the key of plain columns.');
     elsif exists (select from pg_attribute a where a.attrelid = relation and a.attgenerated <> '' and a.attname = any (counterfoil.key_columns(relation))) then
         perform counterfoil.refuse(format('the primary key of %s is a generated column', rel.shown),
             'The key must be known before the row is stored. Fill the column with a default or a trigger instead.');

@@ -13,8 +13,11 @@ use crate::catalog::{store, watch};
 use crate::config::Config;
 use crate::db::connect::{self, OLDEST};
 use crate::db::{Db, migrate};
+use crate::http::metrics::Metrics;
 use crate::http::{self, App, Limits};
 use crate::operation::purge;
+use crate::record::became::Became;
+use crate::record::lane::Witness;
 use crate::record::lane::store::Lanes;
 use crate::record::retention;
 
@@ -88,8 +91,13 @@ pub async fn start(database_url: &str, config: Config) -> Result<Service, StartE
     }
     let db = Db::start(&options, config.server.connections.unwrap_or(CONNECTIONS));
     let lanes = config.server.lanes.unwrap_or_else(lanes_of_this_machine);
+    let metrics = Metrics::default();
+    let counted = metrics.clone();
+    let witness = Witness(Arc::new(move |write, outcome| {
+        counted.write(&write.resource.name, Became::from(outcome));
+    }));
     let app = App {
-        lanes: Lanes::start(&options, lanes, db.clone()),
+        lanes: Lanes::start(&options, lanes, db.clone(), witness),
         db,
         catalog: Arc::new(ArcSwap::from_pointee(catalog)),
         refresh: Arc::new(Notify::new()),
@@ -100,6 +108,7 @@ pub async fn start(database_url: &str, config: Config) -> Result<Service, StartE
             .map_or(KEEP_OPERATIONS_HOURS, NonZeroU16::get)
             .into(),
         openapi: http::openapi::serve::Cache::default(),
+        metrics,
     };
     let (db, catalog, refresh) = (app.db.clone(), app.catalog.clone(), app.refresh.clone());
     let router = http::router(app.clone(), &config.server.cors_origins, config.server.demo);

@@ -1,6 +1,7 @@
 //! From what became of the operations to the answer of the batch (API.md section 5).
 
 use std::fmt::Write as _;
+use std::sync::PoisonError;
 
 use serde_json::{Value, json};
 
@@ -8,6 +9,7 @@ use crate::batch::Batch;
 use crate::db::transaction::End;
 use crate::error::Error;
 use crate::record::answer::Answer;
+use crate::record::became::Became;
 
 /// What became of each operation, in order.
 pub(super) type Results = Vec<Result<Answer, Error>>;
@@ -16,6 +18,8 @@ impl Batch {
     /// The answer, and whether what was written holds.
     pub(super) fn answer(&self, results: &Results) -> End<Result<Answer, Error>> {
         let held = results.iter().any(Result::is_ok);
+        *self.became.lock().unwrap_or_else(PoisonError::into_inner) =
+            results.iter().map(Became::of).collect();
         match self.refusal(results) {
             Some(refusal) if self.atomic => End::Rollback(Err(refusal)),
             _ if self.dry_run || !held => End::Rollback(Ok(self.list(results))),

@@ -1,5 +1,7 @@
 //! `POST /api/v1/batch` (API.md section 5).
 
+use std::sync::{Mutex, PoisonError};
+
 use axum::Extension;
 use axum::extract::{Query, Request, State};
 use axum::http::{HeaderMap, Method, Uri};
@@ -8,8 +10,10 @@ use axum::response::Response;
 use crate::batch::{self, Batch};
 use crate::error::{Code, Error};
 use crate::http::envelope::RequestId;
-use crate::http::once::Asks;
+use crate::http::metrics::Metrics;
+use crate::http::once::{Asks, Counted};
 use crate::http::{App, request};
+use crate::record::answer::Answer;
 
 /// Runs a batch.
 pub async fn run(
@@ -27,7 +31,9 @@ pub async fn run(
     let actor = request::actor(&headers);
     let (atomic, operations) = batch::read(&app.catalog.load(), &actor, &body)?;
     let minimal = request::prefers(&headers, "return=minimal");
-    let batch = Batch { operations, atomic, dry_run, minimal, request_id };
+    app.metrics.batch(operations.len());
+    let became = Mutex::default();
+    let batch = Batch { operations, atomic, dry_run, minimal, request_id, became };
     app.carry_out(batch, claim).await
 }
 
@@ -44,4 +50,21 @@ fn read_dry_run(parameters: &[(String, String)]) -> Result<bool, Error> {
         };
     }
     Ok(dry_run)
+}
+
+impl Counted for Batch {
+    fn count(&self, answer: &Result<Answer, Error>, metrics: &Metrics) {
+        if self.dry_run {
+            return;
+        }
+        let became = self.became.lock().unwrap_or_else(PoisonError::into_inner);
+        for (operation, &became) in self.operations.iter().zip(became.iter()) {
+            // Where one refusal refused all, the others did not happen.
+            let held = answer.is_ok() || became.is_refusal();
+            // What names no resource concerns none.
+            if let (Ok(write), true) = (operation, held) {
+                metrics.write(&write.resource.name, became);
+            }
+        }
+    }
 }

@@ -7,8 +7,11 @@ mod order;
 mod read;
 pub mod store;
 
+use std::sync::Mutex;
+
 use crate::error::Error;
 use crate::record::Write;
+use crate::record::became::Became;
 
 pub use read::read;
 
@@ -28,4 +31,6 @@ pub struct Batch {
     pub minimal: bool,
     /// The request's id, which every refusal bears.
     pub request_id: String,
+    /// What became of each operation when it last ran, to be counted.
+    pub became: Mutex<Vec<Became>>,
 }

@@ -36,9 +36,21 @@ pub(super) async fn dev(
     let ended = serve::ended()?;
     // A database that is named is used; else a private one is started.
     let Some(url) = database_url else {
-        let postgres = start_postgres(&args.data_dir).await?;
+        let mut postgres = start_postgres(&args.data_dir).await?;
         let url = postgres.url(DATABASE);
-        let served = serve_demo(&url, config, args, ended).await;
+        let mut lost = false;
+        let gone = postgres.ended();
+        let over = async {
+            tokio::select! {
+                biased;
+                () = ended => {}
+                () = gone => lost = true,
+            }
+        };
+        let served = serve_demo(&url, config, args, over).await;
+        if lost && let Some(error) = postgres.early_exit() {
+            return Err(Failure::new(error));
+        }
         postgres.stop().await.map_err(Failure::new)?;
         return served;
     };

@@ -1,5 +1,7 @@
 //! Reads and writes as the API makes them, by the same functions, for the console's pages.
 
+use std::sync::Arc;
+
 use futures_util::FutureExt as _;
 
 use crate::catalog::key::Key;
@@ -95,9 +97,7 @@ impl Draft {
     /// What the database could not do.
     pub(super) async fn write(self, app: &App, here: &Here) -> Result<Outcome, Error> {
         let write = self.into_write(here);
-        let written =
-            app.db.run(move |conn| async move { store::write(conn, &write).await }.boxed());
-        written.await.map_err(|fault| app.failure(&fault))
+        app.apply(&Arc::new(write)).await
     }
 
     /// Compares with the record as it stands, and writes nothing.

@@ -10,7 +10,7 @@ use std::future::Future;
 use std::hash::Hash;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
@@ -71,11 +71,38 @@ pub trait Request: Debug + Send + Sync + Sized + 'static {
 #[derive(Debug)]
 pub struct Lanes<R: Request> {
     queues: Arc<[async_channel::Sender<Waiting<R>>]>,
+    count: Arc<Count>,
+}
+
+/// What lanes did since they were started.
+#[derive(Debug, Default)]
+struct Count {
+    statements: AtomicU64,
+    carried: AtomicU64,
+    left: AtomicU64,
+    overloads: AtomicU64,
+}
+
+/// What lanes are at, and what they did since they were started.
+#[derive(Clone, Copy, Debug)]
+pub struct Load {
+    /// How many lanes there are.
+    pub lanes: usize,
+    /// How many requests wait.
+    pub queued: usize,
+    /// How many groups were run, those of one included.
+    pub statements: u64,
+    /// How many requests were in them.
+    pub carried: u64,
+    /// How many of those went on to run by themselves.
+    pub left: u64,
+    /// How many requests were turned away.
+    pub overloads: u64,
 }
 
 impl<R: Request> Clone for Lanes<R> {
     fn clone(&self) -> Self {
-        Self { queues: self.queues.clone() }
+        Self { queues: self.queues.clone(), count: self.count.clone() }
     }
 }
 
@@ -93,24 +120,37 @@ impl<R: Request> Lanes<R> {
     /// Starts lanes that share one queue, for requests that change nothing. `db` is for what runs
     /// outside of them.
     pub fn shared(options: &PgConnectOptions, lanes: usize, db: &Db) -> Self {
-        let open = Arc::new(AtomicUsize::new(0));
+        let (open, count) = (Arc::default(), Arc::default());
         let (sender, queue) = async_channel::bounded(QUEUE);
         for _ in 0..lanes.max(1) {
-            tokio::spawn(Lane::new(options, queue.clone(), &open, db).run());
+            tokio::spawn(Lane::new(options, queue.clone(), &open, db, &count).run());
         }
-        Self { queues: [sender].into() }
+        Self { queues: [sender].into(), count }
     }
 
     /// Starts lanes with a queue each, for requests that change a row: all that change the same one
     /// take the same lane.
     pub fn apart(options: &PgConnectOptions, lanes: usize, db: &Db) -> Self {
-        let open = Arc::new(AtomicUsize::new(0));
+        let (open, count) = (Arc::default(), Arc::default());
         let queues = (0..lanes.max(1)).map(|_| {
             let (sender, queue) = async_channel::bounded(QUEUE);
-            tokio::spawn(Lane::new(options, queue, &open, db).run());
+            tokio::spawn(Lane::new(options, queue, &open, db, &count).run());
             sender
         });
-        Self { queues: queues.collect() }
+        Self { queues: queues.collect(), count }
+    }
+
+    /// What the lanes are at.
+    pub fn load(&self) -> Load {
+        let count = |of: &AtomicU64| of.load(Ordering::Relaxed);
+        Load {
+            lanes: self.queues.len(),
+            queued: self.queues.iter().map(async_channel::Sender::len).sum(),
+            statements: count(&self.count.statements),
+            carried: count(&self.count.carried),
+            left: count(&self.count.left),
+            overloads: count(&self.count.overloads),
+        }
     }
 
     /// Sends a request through the lane of this number, whatever the number of lanes. Once begun it is
@@ -126,6 +166,7 @@ impl<R: Request> Lanes<R> {
         let (answer, ride) = oneshot::channel();
         let waiting = Waiting { request: Arc::new(request), since: Instant::now(), answer };
         if queue.try_send(waiting).is_err() {
+            self.count.overloads.fetch_add(1, Ordering::Relaxed);
             return Err(Fault::Overloaded);
         }
         // The lane drops a request unanswered only when it panicked.
@@ -139,7 +180,8 @@ impl<R: Request> Waiting<R> {
         let _ = self.answer.send(ride);
     }
 
-    fn leave(self, db: &Db) {
+    fn leave(self, db: &Db, count: &Count) {
+        count.left.fetch_add(1, Ordering::Relaxed);
         let db = db.clone();
         tokio::spawn(async move {
             let _ = self.answer.send(self.request.run_outside(db).await);
@@ -152,6 +194,7 @@ struct Lane<R: Request> {
     keeper: Keeper,
     /// For what runs outside of the lane.
     db: Db,
+    count: Arc<Count>,
     /// Those that were taken from the queue and wait for their group, in the order they came.
     waiting: VecDeque<Waiting<R>>,
     /// How many may share a statement just now.
@@ -164,12 +207,16 @@ impl<R: Request> Lane<R> {
         queue: async_channel::Receiver<Waiting<R>>,
         open: &Arc<AtomicUsize>,
         db: &Db,
+        count: &Arc<Count>,
     ) -> Self {
         let keeper = Keeper::new(options.clone(), open.clone());
-        Self { queue, keeper, db: db.clone(), waiting: VecDeque::new(), most: GROUP }
+        let (db, count) = (db.clone(), count.clone());
+        Self { queue, keeper, db, count, waiting: VecDeque::new(), most: GROUP }
     }
 
     async fn run(mut self) {
+        // The first request is not to wait for a connection.
+        let _ = self.keeper.ready().await;
         while self.fill().await {
             let group = take(&mut self.waiting, self.most);
             if group.is_empty() {
@@ -183,11 +230,14 @@ impl<R: Request> Lane<R> {
                 self.keeper.pause().await;
                 continue;
             };
-            let count = group.len();
-            let ran = AssertUnwindSafe(carry(held, &self.db, group)).catch_unwind().await;
+            let size = group.len();
+            self.count.statements.fetch_add(1, Ordering::Relaxed);
+            self.count.carried.fetch_add(u64::try_from(size).unwrap_or(0), Ordering::Relaxed);
+            let ran =
+                AssertUnwindSafe(carry(held, &self.db, &self.count, group)).catch_unwind().await;
             let (healthy, together) = ran.unwrap_or((false, false));
             self.keeper.used(healthy);
-            self.adapt(count, together);
+            self.adapt(size, together);
         }
     }
 
@@ -208,9 +258,9 @@ impl<R: Request> Lane<R> {
     }
 
     /// Where groups fail, smaller ones lose less.
-    fn adapt(&mut self, count: usize, together: bool) {
-        if count > 1 {
-            self.most = if together { (self.most + 1).min(GROUP) } else { (count / 2).max(1) };
+    fn adapt(&mut self, size: usize, together: bool) {
+        if size > 1 {
+            self.most = if together { (self.most + 1).min(GROUP) } else { (size / 2).max(1) };
         } else if self.most == 1 {
             self.most = 2;
         }
@@ -256,7 +306,12 @@ fn take<R: Request>(waiting: &mut VecDeque<Waiting<R>>, most: usize) -> Vec<Wait
 
 /// Runs a group and answers each of it. Gives whether the connection is well, and whether the group
 /// went through as one.
-async fn carry<R: Request>(held: &mut Held, db: &Db, group: Vec<Waiting<R>>) -> (bool, bool) {
+async fn carry<R: Request>(
+    held: &mut Held,
+    db: &Db,
+    count: &Count,
+    group: Vec<Waiting<R>>,
+) -> (bool, bool) {
     if let [one] = group.as_slice() {
         let ride = match one.request.run(&mut held.conn).await {
             Err(Fault::OutcomeUnknown) => Err(held.settle().await),
@@ -266,7 +321,7 @@ async fn carry<R: Request>(held: &mut Held, db: &Db, group: Vec<Waiting<R>>) -> 
         // Whoever has time waits for the lock, or for a slow trigger; a lane has none.
         let in_haste = matches!(&ride, Err(Fault::LockTimeout | Fault::StatementTimeout));
         for (waiting, ride) in group.into_iter().zip([ride]) {
-            if in_haste { waiting.leave(db) } else { waiting.tell(ride) }
+            if in_haste { waiting.leave(db, count) } else { waiting.tell(ride) }
         }
         return (healthy, true);
     }
@@ -277,7 +332,7 @@ async fn carry<R: Request>(held: &mut Held, db: &Db, group: Vec<Waiting<R>>) -> 
             for (waiting, answer) in group.into_iter().zip(answers) {
                 match answer {
                     Some(answer) => waiting.tell(Ok(answer)),
-                    None => waiting.leave(db),
+                    None => waiting.leave(db, count),
                 }
             }
             (true, true)
@@ -289,7 +344,7 @@ async fn carry<R: Request>(held: &mut Held, db: &Db, group: Vec<Waiting<R>>) -> 
         }
         Err(fault) => {
             // Nothing of it holds: each for itself.
-            group.into_iter().for_each(|waiting| waiting.leave(db));
+            group.into_iter().for_each(|waiting| waiting.leave(db, count));
             (!fault.breaks_connection(), false)
         }
     }

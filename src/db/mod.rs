@@ -13,7 +13,7 @@ pub mod transaction;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
@@ -49,6 +49,24 @@ pub struct Db {
 #[derive(Clone, Debug)]
 struct Queue {
     jobs: async_channel::Sender<Job>,
+    connections: usize,
+    open: Arc<AtomicUsize>,
+    overloads: Arc<AtomicU64>,
+}
+
+/// What one kind of connections is at.
+#[derive(Clone, Copy, Debug)]
+pub struct Load {
+    /// `writes` or `reads`.
+    pub name: &'static str,
+    /// How many connections there may be.
+    pub connections: usize,
+    /// How many there are.
+    pub open: usize,
+    /// How many jobs wait for one.
+    pub queued: usize,
+    /// How many jobs were turned away for want of one.
+    pub overloads: u64,
 }
 
 impl Db {
@@ -59,6 +77,11 @@ impl Db {
             writes: Queue::start(options, connections),
             reads: Queue::start(options, connections.div_ceil(2)),
         }
+    }
+
+    /// What the connections are at.
+    pub fn loads(&self) -> [Load; 2] {
+        [self.writes.load("writes"), self.reads.load("reads")]
     }
 
     /// Runs a job that only reads on one of the connections for reads. See [`Self::run`].
@@ -92,10 +115,26 @@ impl Queue {
     fn start(options: &PgConnectOptions, connections: usize) -> Self {
         let (jobs, queue) = async_channel::bounded(QUEUE);
         let open = Arc::new(AtomicUsize::new(0));
-        for _ in 0..connections.max(1) {
+        let connections = connections.max(1);
+        for _ in 0..connections {
             tokio::spawn(work(options.clone(), queue.clone(), open.clone()));
         }
-        Self { jobs }
+        Self { jobs, connections, open, overloads: Arc::default() }
+    }
+
+    fn load(&self, name: &'static str) -> Load {
+        Load {
+            name,
+            connections: self.connections,
+            open: self.open.load(Ordering::Relaxed),
+            queued: self.jobs.len(),
+            overloads: self.overloads.load(Ordering::Relaxed),
+        }
+    }
+
+    fn overloaded(overloads: &AtomicU64) -> Fault {
+        overloads.fetch_add(1, Ordering::Relaxed);
+        Fault::Overloaded
     }
 
     async fn run<T, F>(&self, job: F) -> Result<T, Fault>
@@ -105,13 +144,14 @@ impl Queue {
     {
         let (answer, result) = oneshot::channel();
         let queued = Instant::now();
+        let overloads = self.overloads.clone();
         let message: Job = Box::new(move |held| {
             async move {
                 if answer.is_closed() {
                     return true; // The client left before anything was begun.
                 }
                 let result = match held {
-                    Ok(_) if queued.elapsed() > QUEUE_TIME => Err(Fault::Overloaded),
+                    Ok(_) if queued.elapsed() > QUEUE_TIME => Err(Self::overloaded(&overloads)),
                     Ok(held) => match job(&mut held.conn).await {
                         Err(Fault::OutcomeUnknown) => Err(held.settle().await),
                         result => result,
@@ -126,7 +166,7 @@ impl Queue {
             .boxed()
         });
         if self.jobs.try_send(message).is_err() {
-            return Err(Fault::Overloaded);
+            return Err(Self::overloaded(&self.overloads));
         }
         // The worker drops a job unanswered only when it panicked.
         result.await.unwrap_or(Err(Fault::Panicked))

@@ -11,7 +11,8 @@ use crate::db::transaction::{End, Work};
 /// Work that remembers what it was about to commit.
 #[derive(Debug)]
 pub struct Recalled<W: Work> {
-    work: W,
+    /// The work.
+    pub work: W,
     /// The transaction's id, where it wrote, and what came of the work.
     last: Mutex<Option<(Option<String>, W::Output)>>,
 }

@@ -4,7 +4,7 @@
 use std::time::Instant;
 
 use axum::body::Body;
-use axum::extract::Request;
+use axum::extract::{MatchedPath, Request, State};
 use axum::http::header::{ACCEPT, CONTENT_TYPE, ETAG, HeaderName};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::middleware::Next;
@@ -13,6 +13,7 @@ use serde_json::json;
 use uuid::Uuid;
 
 use crate::error::Error;
+use crate::http::metrics::Metrics;
 use crate::record::answer::Answer;
 use crate::version::Tag;
 
@@ -73,12 +74,20 @@ pub fn json_response(status: StatusCode, body: String) -> Response {
     response
 }
 
-/// Gives every request an id, every failure its body, and the log its line.
-pub async fn finish(mut request: Request, next: Next) -> Response {
+/// Sets a header whose value we made; one that no header could hold is left out.
+pub fn set(headers: &mut HeaderMap, name: &'static str, value: &str) {
+    if let Ok(value) = HeaderValue::from_str(value) {
+        headers.insert(name, value);
+    }
+}
+
+/// Gives every request an id, every failure its body, the log its line, and counts it.
+pub async fn finish(State(metrics): State<Metrics>, mut request: Request, next: Next) -> Response {
     let began = Instant::now();
     let id = request_id(request.headers());
     let problem = accepts_problem(request.headers());
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+    let route = request.extensions().get::<MatchedPath>().cloned();
     request.extensions_mut().insert(RequestId(id.clone()));
     let mut response = next.run(request).await;
     let code = match response.extensions_mut().remove::<Error>() {
@@ -89,6 +98,7 @@ pub async fn finish(mut request: Request, next: Next) -> Response {
         None => "",
     };
     let micros = began.elapsed().as_micros();
+    metrics.request(route, &method, response.status());
     let status = response.status().as_u16();
     tracing::info!(%method, path, status, code, micros, request_id = id, "request");
     if let Ok(id) = HeaderValue::from_str(&id) {

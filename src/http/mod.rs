@@ -1,11 +1,13 @@
 //! HTTP: the routes, and what every request and answer has in common.
 
+mod alone;
 mod assets;
 mod cors;
 pub mod docs;
 pub mod envelope;
 mod failure;
 pub mod health;
+pub mod metrics;
 pub mod once;
 pub mod openapi;
 pub mod request;
@@ -42,6 +44,8 @@ pub struct App {
     pub keep_operations_hours: i32,
     /// The description of the resources, as it was last written.
     pub openapi: openapi::serve::Cache,
+    /// What is counted for `/metrics`.
+    pub metrics: metrics::Metrics,
 }
 
 /// Limits on what a stranger may send.
@@ -61,10 +65,12 @@ impl Default for Limits {
 pub fn router(app: App, cors_origins: &[String], demo: bool) -> Router {
     use crate::operation::http as operations;
     use record::{http as records, past};
+    let metrics = app.metrics.clone();
     let demo = if demo { assets::demo() } else { Router::new() };
     let router = demo
         .route("/healthz", get(health::alive))
         .route("/readyz", get(health::ready))
+        .route("/metrics", get(metrics::metrics))
         .route("/openapi.json", get(openapi::serve::openapi))
         .route("/docs", get(docs::redirect))
         .route("/docs/", get(docs::index))
@@ -90,7 +96,7 @@ pub fn router(app: App, cors_origins: &[String], demo: bool) -> Router {
     // Where no other origin may call, OPTIONS is a method like any that an address does not take.
     let router =
         if cors_origins.is_empty() { router } else { router.layer(cors::layer(cors_origins)) };
-    router.layer(middleware::from_fn(envelope::finish))
+    router.layer(middleware::from_fn_with_state(metrics, envelope::finish))
 }
 
 async fn no_route() -> Error {

@@ -13,6 +13,7 @@ use crate::db::fault::Fault;
 use crate::db::recall::{Ended, Recalled};
 use crate::db::transaction::{self, Work};
 use crate::error::Error;
+use crate::http::metrics::Metrics;
 use crate::http::{App, request};
 use crate::operation::fingerprint::Asked;
 use crate::operation::store::Once;
@@ -35,6 +36,12 @@ pub struct Asks<'a> {
     pub headers: &'a HeaderMap,
     /// The body.
     pub body: &'a [u8],
+}
+
+/// Work that says how it is to be counted.
+pub trait Counted {
+    /// Counts what became of it, once its transaction has ended.
+    fn count(&self, answer: &Result<Answer, Error>, metrics: &Metrics);
 }
 
 impl App {
@@ -76,14 +83,17 @@ impl App {
     /// The refusal, and what the database could not do.
     pub async fn carry_out<W>(&self, work: W, claim: Option<Claim>) -> Result<Response, Error>
     where
-        W: Work<Output = Result<Answer, Error>> + Send + 'static,
+        W: Work<Output = Result<Answer, Error>> + Counted + Send + 'static,
     {
         let Some(claim) = claim else {
             return Ok(self.transact(work).await?.into_response());
         };
         let id = claim.id;
         match self.decide(Arc::new(Once { claim, work })).await {
-            Ok(claimed) => Ok(claimed.answer()?.into_response()),
+            Ok(claimed) => {
+                self.metrics.claimed(&claimed);
+                Ok(claimed.answer()?.into_response())
+            }
             Err(fault @ (Fault::OutcomeUnknown | Fault::Settled)) => {
                 Err(self.failure(&fault).detail("operation", id.to_string()))
             }
@@ -95,21 +105,32 @@ impl App {
     /// how it ended.
     async fn transact<W>(&self, work: W) -> Result<Answer, Error>
     where
-        W: Work<Output = Result<Answer, Error>> + Send + 'static,
+        W: Work<Output = Result<Answer, Error>> + Counted + Send + 'static,
     {
         let work = Arc::new(Recalled::new(work));
-        let own = work.clone();
-        let done =
-            self.db.run(move |conn| async move { transaction::run(conn, &*own).await }.boxed());
+        let (own, metrics) = (work.clone(), self.metrics.clone());
+        let done = self.db.run(move |conn| {
+            async move {
+                let answer = transaction::run(conn, &*own).await?;
+                own.work.count(&answer, &metrics);
+                Ok(answer)
+            }
+            .boxed()
+        });
         match done.await {
             Err(Fault::Settled) => {}
             done => return done.map_err(|fault| self.failure(&fault))?,
         }
-        let ended = self.db.run(move |conn| async move { work.ended(conn).await }.boxed());
-        match ended.await {
-            Ok(Ended::Committed(answer)) => answer,
-            Ok(Ended::Aborted) => Err(self.failure(&Fault::Unavailable)),
-            Err(_) => Err(self.failure(&Fault::OutcomeUnknown)),
+        let own = work.clone();
+        let ended = self.db.run(move |conn| async move { own.ended(conn).await }.boxed());
+        let ended = ended.await.map_err(|_| self.failure(&Fault::OutcomeUnknown))?;
+        self.metrics.unknown(true);
+        match ended {
+            Ended::Committed(answer) => {
+                work.work.count(&answer, &self.metrics);
+                answer
+            }
+            Ended::Aborted => Err(self.failure(&Fault::Unavailable)),
         }
     }
 
@@ -117,14 +138,21 @@ impl App {
     /// the second run wait for the end of the first, and then either finds the answer or is the first.
     async fn decide<W>(&self, once: Arc<Once<W>>) -> Result<Claimed, Fault>
     where
-        W: Work<Output = Result<Answer, Error>> + Send + 'static,
+        W: Work<Output = Result<Answer, Error>> + Counted + Send + 'static,
     {
         let mut unknown_since = None;
         loop {
-            let again = once.clone();
-            let run = self
-                .db
-                .run(move |conn| async move { transaction::run(conn, &*again).await }.boxed());
+            let (again, metrics) = (once.clone(), self.metrics.clone());
+            let run = self.db.run(move |conn| {
+                async move {
+                    let claimed = transaction::run(conn, &*again).await?;
+                    if let Claimed::First(answer) = &claimed {
+                        again.work.count(answer, &metrics);
+                    }
+                    Ok(claimed)
+                }
+                .boxed()
+            });
             let result = run.await;
             let lost = match &result {
                 Err(Fault::OutcomeUnknown | Fault::Settled) => true,
@@ -132,6 +160,9 @@ impl App {
                 Ok(_) => false,
             };
             if !lost {
+                if unknown_since.is_some() {
+                    self.metrics.unknown(true);
+                }
                 return result;
             }
             let since = *unknown_since.get_or_insert_with(Instant::now);

@@ -1,5 +1,6 @@
 //! What handlers take from a request: the target, the caller, preconditions, preferences, the body.
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, IF_MATCH, IF_NONE_MATCH, 
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Method, Uri};
 use bytes::Bytes;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::catalog::key::Key;
 use crate::catalog::{Catalog, Resource};
@@ -86,6 +88,16 @@ impl Target {
     /// Who makes the request.
     pub fn actor(&self) -> String {
         actor(&self.headers)
+    }
+
+    /// The `Link` to the next page of a list (RFC 8288): the same request from this cursor on.
+    pub fn next_page(&self, cursor: &str) -> String {
+        let encode = |text| utf8_percent_encode(text, NON_ALPHANUMERIC);
+        let mut link = format!("<{}?", self.uri.path());
+        for (name, value) in self.parameters.iter().filter(|(name, _)| name != "after") {
+            let _ = write!(link, "{}={}&", encode(name), encode(value));
+        }
+        link + "after=" + cursor + ">; rel=\"next\""
     }
 
     /// Whether `Prefer` holds this preference.

@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use axum::Router;
@@ -35,6 +36,14 @@ impl Default for Patience {
 const CONNECTIONS: usize = 20_000;
 /// How long to wait after the system could not give a connection (out of file descriptors).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Connections of clients that are open, over all servers of the process.
+static OPEN: AtomicUsize = AtomicUsize::new(0);
+
+/// How many connections of clients are open in this process.
+pub fn connections() -> usize {
+    OPEN.load(Ordering::Relaxed)
+}
 
 /// Tells answers without an end of their own, such as event streams, that the server ends. Every
 /// request carries it as an extension.
@@ -97,12 +106,14 @@ pub async fn run_patiently(
         });
         let connection = builder.serve_connection(TokioIo::new(stream), service);
         let connection = graceful.watch(connection.into_owned());
+        OPEN.fetch_add(1, Ordering::Relaxed);
         tokio::spawn(async move {
             tokio::select! {
                 // A client that breaks off is its own affair.
                 _ = connection => {}
                 () = overdue(&first, patience.headers) => {}
             }
+            OPEN.fetch_sub(1, Ordering::Relaxed);
             drop(place);
         });
     }

@@ -160,6 +160,7 @@ fn field_names<const N: usize>(rows: [&Row; N]) -> Vec<&str> {
     let names = rows.into_iter().flat_map(Row::iter).map(|(name, _)| name);
     names.filter(|name| seen.insert(*name)).collect()
 }
+
 /// One spelling per decimal number: equal numbers have equal texts. `None` where a text is none.
 pub fn canonical_number(text: &str) -> Option<String> {
     decimal::Decimal::parse(text).map(|number| number.canonical())

@@ -154,6 +154,25 @@ pub async fn purge(conn: &mut PgConnection, most: i32) -> Result<i32, Fault> {
     Ok(purged.bind(most).fetch_one(conn).await?)
 }
 
+/// How far operations that wait for somebody are counted.
+const COUNTED: i64 = 10_000;
+
+/// How many operations wait for somebody, by status. However many there are, the cost is bounded.
+///
+/// # Errors
+/// Those of the database.
+pub async fn waiting(conn: &mut PgConnection) -> Result<Vec<(&'static str, i64)>, Fault> {
+    let (blocked, retryable) = sqlx::query_as(
+        "SELECT count(*) FILTER (WHERE status = 'blocked'), \
+         count(*) FILTER (WHERE status = 'retryable') FROM (SELECT status FROM counterfoil.operation \
+         WHERE status IN ('retryable', 'blocked') LIMIT $1) AS waiting",
+    )
+    .bind(COUNTED)
+    .fetch_one(conn)
+    .await?;
+    Ok(vec![("blocked", blocked), ("retryable", retryable)])
+}
+
 /// An operation as JSON text, as its route shows it.
 const SHOWN: &str = "json_build_object('id', id, 'key', key, 'status', status, 'kind', kind, \
     'method', method, 'path', path, 'actor', actor, 'attempts', attempts, 'evidence', evidence, \

@@ -122,8 +122,8 @@ pub enum Error {
         output: String,
     },
 
-    /// The server ended before it accepted a connection.
-    #[error("PostgreSQL ended at its start ({status}); {log_file} says:\n{log}")]
+    /// The server ended although nobody told it to.
+    #[error("PostgreSQL ended by itself ({status}); {log_file} says:\n{log}")]
     Exited {
         /// How it ended.
         status: std::process::ExitStatus,

@@ -123,6 +123,16 @@ impl Postgres {
         self.server.pid()
     }
 
+    /// Resolves when the server has ended, whoever ended it.
+    pub fn ended(&self) -> impl Future<Output = ()> + use<> {
+        self.server.ended()
+    }
+
+    /// The error to report if the server has ended although nobody told it to.
+    pub fn early_exit(&mut self) -> Option<Error> {
+        self.server.early_exit()
+    }
+
     /// Something that the user should know about where or how the server runs, in one sentence.
     pub fn note(&self) -> Option<&str> {
         self.server.place().note.as_deref()

@@ -12,7 +12,7 @@ use std::process::{Child, ExitStatus, Stdio};
 use std::sync::{Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 use super::cluster::{Cluster, last_lines};
 use super::error::io;
@@ -40,6 +40,8 @@ pub(super) struct Server {
     /// What the keeper sends when the process has ended. In a mutex only to be shareable.
     ended: Mutex<mpsc::Receiver<ExitStatus>>,
     status: Option<ExitStatus>,
+    /// Closed by the keeper when the process has ended.
+    running: watch::Receiver<()>,
 }
 
 impl Server {
@@ -73,6 +75,12 @@ impl Server {
         let log_file = self.place().log_file.clone();
         let log = read_from(&log_file, self.log_start).unwrap_or_default();
         Some(Error::Exited { status, log_file, log: last_lines(&log) })
+    }
+
+    /// Resolves when the process has ended, whoever ended it.
+    pub(super) fn ended(&self) -> impl Future<Output = ()> + use<> {
+        let mut running = self.running.clone();
+        async move { while running.changed().await.is_ok() {} }
     }
 
     /// Ends the process and waits for it; blocks. Repeating it does nothing.
@@ -111,6 +119,7 @@ impl Drop for Server {
 /// The life of the keeper: from the preparation to the end of the process.
 fn keep(options: &Options, started: oneshot::Sender<Result<Server, Error>>) {
     let (end, ended) = mpsc::channel();
+    let (_run, running) = watch::channel(());
     let launched = Cluster::prepare(options).and_then(|cluster| {
         let (child, log_start) = spawn(&cluster, options)?;
         Ok((cluster, child, log_start))
@@ -130,7 +139,7 @@ fn keep(options: &Options, started: oneshot::Sender<Result<Server, Error>>) {
         );
     }
     let ended = Mutex::new(ended);
-    let server = Server { cluster, pid: child.id(), log_start, ended, status: None };
+    let server = Server { cluster, pid: child.id(), log_start, ended, status: None, running };
     // If the start was given up, the server that comes back must not be dropped here: it would
     // wait for the end that only this thread can report.
     if let Err(Ok(mut given_up)) = started.send(Ok(server)) {

@@ -1,30 +1,29 @@
 //! The routes of records (API.md sections 3 and 4).
 
-use std::fmt::Write as _;
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use axum::http::header::{ETAG, LINK};
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
+use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use futures_util::FutureExt as _;
 
-use crate::db::fault::Fault;
 use crate::error::{Code, Error};
 use crate::heavy;
 use crate::http::App;
-use crate::http::envelope;
-use crate::http::once::Asks;
+use crate::http::envelope::{self, set};
+use crate::http::metrics::Metrics;
+use crate::http::once::{Asks, Counted};
 use crate::http::request::{self, Target};
 use crate::merge::Resolve;
 use crate::precondition::{Precondition, Standing};
-use crate::record::answer::Context;
+use crate::record::answer::{Answer, Context};
+use crate::record::became::Became;
 use crate::record::draft::{self, Draft};
-use crate::record::evidence::{self, Evidence};
 use crate::record::lane::Read;
 use crate::record::run::store::Single;
 use crate::record::store::Found;
-use crate::record::{Outcome, Row, Run, Write, conflict, history, list as page, query};
+use crate::record::{Row, Run, conflict, history, list as page, query};
 use crate::version::{Tag, Version};
 
 /// `GET /{resource}/{id}`
@@ -107,7 +106,7 @@ pub async fn list(State(app): State<App>, target: Target) -> Result<Response, Er
     let mut response = envelope::json_response(StatusCode::OK, body);
     let headers = response.headers_mut();
     if let Some(next) = &page.next {
-        set(headers, LINK.as_str(), &format!("<{}>; rel=\"next\"", next_address(&target, next)));
+        set(headers, LINK.as_str(), &target.next_page(next));
     }
     if let Some(total) = page.total {
         let range = match page.length {
@@ -118,17 +117,6 @@ pub async fn list(State(app): State<App>, target: Target) -> Result<Response, Er
         set(headers, "preference-applied", "count=exact");
     }
     Ok(response)
-}
-
-/// The same list from the cursor on.
-fn next_address(target: &Target, next: &str) -> String {
-    use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-    let mut address = format!("/api/v1/{}?", target.resource.name);
-    for (name, value) in target.parameters.iter().filter(|(name, _)| name != "after") {
-        let encode = |text| utf8_percent_encode(text, NON_ALPHANUMERIC);
-        let _ = write!(address, "{}={}&", encode(name), encode(value));
-    }
-    address + "after=" + next
 }
 
 /// `POST /{resource}`
@@ -260,28 +248,13 @@ async fn write(
         return app.carry_out(Single { write, minimal }, claim).await;
     }
     let write = Arc::new(write);
-    let outcome = match app.lanes.write(&write).await {
-        Err(Fault::Settled) => find_out(app, &write).await?,
-        outcome => outcome.map_err(|fault| app.failure(&fault))?,
-    };
+    let outcome = app.apply(&write).await?;
     let context = Context::of(&write, minimal);
     Ok(heavy::compute(outcome.size(), || context.answer(outcome))?.into_response())
 }
 
-/// What became of a write whose answer was lost with its connection.
-async fn find_out(app: &App, write: &Arc<Write>) -> Result<Outcome, Error> {
-    let written = write.clone();
-    let found =
-        app.db.run(move |conn| async move { evidence::store::find(conn, &written).await }.boxed());
-    match found.await {
-        Ok(Evidence::Made(outcome)) => Ok(outcome),
-        Ok(Evidence::NotMade) => Err(app.failure(&Fault::Unavailable)),
-        Ok(Evidence::Unclear) | Err(_) => Err(app.failure(&Fault::OutcomeUnknown)),
-    }
-}
-
-fn set(headers: &mut HeaderMap, name: &'static str, value: &str) {
-    if let Ok(value) = HeaderValue::from_str(value) {
-        headers.insert(name, value);
+impl Counted for Single {
+    fn count(&self, answer: &Result<Answer, Error>, metrics: &Metrics) {
+        metrics.write(&self.write.resource.name, Became::of(answer));
     }
 }

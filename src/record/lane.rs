@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::catalog::Resource;
 use crate::catalog::key::Key;
 use crate::record::statement::Shape;
-use crate::record::{Change, Run, Write, many};
+use crate::record::{Change, Outcome, Run, Write, many};
 
 /// A read of one record.
 #[derive(Debug)]
@@ -27,19 +27,39 @@ pub struct Read {
 pub struct Shared {
     write: Arc<Write>,
     shape: Shape,
+    witness: Witness,
+}
+
+/// Is told of every write that ran to its outcome, whether or not its client still waits.
+#[derive(Clone)]
+pub struct Witness(pub Arc<dyn Fn(&Write, &Outcome) + Send + Sync>);
+
+impl std::fmt::Debug for Witness {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Witness")
+    }
+}
+
+impl Witness {
+    /// Tells of a write. A rehearsal is none.
+    pub fn tell(&self, write: &Write, outcome: &Outcome) {
+        if write.run == Run::Alone {
+            self.0(write, outcome);
+        }
+    }
 }
 
 impl Shared {
     /// A write that may go through a lane; `None` for one that must run by itself: whoever needs a
-    /// transaction, and whatever the tables own rules could take for something else in company.
-    pub fn of(write: &Arc<Write>) -> Option<Self> {
+    /// transaction, and whatever the table's own rules could take for something else in company.
+    pub fn of(write: &Arc<Write>, witness: &Witness) -> Option<Self> {
         if write.run != Run::Alone || write.resource.alone {
             return None;
         }
         let shape = many::shape(write)?;
         // Whom a deletion takes along is not known beforehand.
         let takes_along = write.resource.referred && matches!(write.change, Ok(Change::Delete));
-        (!takes_along).then(|| Self { write: write.clone(), shape })
+        (!takes_along).then(|| Self { write: write.clone(), shape, witness: witness.clone() })
     }
 
     /// The number of its lane: the same for all writes to one record.

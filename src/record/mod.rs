@@ -2,6 +2,7 @@
 //! misses and is explained by a second statement; a conflict is a value, never an error.
 
 pub mod answer;
+pub mod became;
 pub mod body;
 pub mod conflict;
 pub mod draft;

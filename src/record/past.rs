@@ -3,6 +3,7 @@
 
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
+use axum::http::header::LINK;
 use axum::response::Response;
 use futures_util::FutureExt as _;
 use serde_json::json;
@@ -59,7 +60,11 @@ pub async fn history(State(app): State<App>, target: Target) -> Result<Response,
     let rows = serde_json::to_string(&entries)
         .map_err(|_| Error::new(Code::Internal, "The history could not be written"))?;
     let body = format!("{{\"data\":{rows},\"page\":{}}}", json!({ "next": next }));
-    Ok(envelope::json_response(StatusCode::OK, body))
+    let mut response = envelope::json_response(StatusCode::OK, body);
+    if let Some(next) = &next {
+        envelope::set(response.headers_mut(), LINK.as_str(), &target.next_page(next));
+    }
+    Ok(response)
 }
 
 fn cursor(value: &str) -> Result<Version, Error> {

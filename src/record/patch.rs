@@ -9,6 +9,7 @@ use crate::catalog::key::Key;
 use crate::db::fault::Fault;
 use crate::error::{Code, Error};
 use crate::json::{self, Member};
+use crate::merge;
 use crate::precondition::Standing;
 use crate::record::reconcile::Told;
 use crate::record::store::Newest;
@@ -220,7 +221,7 @@ fn test_failed(
 fn equal(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => {
-            a == b || decimal(&a.to_string()) == decimal(&b.to_string())
+            a == b || by_value(&a.to_string()) == by_value(&b.to_string())
         }
         (Value::Array(a), Value::Array(b)) => {
             a.len() == b.len() && a.iter().zip(b).all(|(a, b)| equal(a, b))
@@ -232,23 +233,9 @@ fn equal(a: &Value, b: &Value) -> bool {
     }
 }
 
-/// A JSON number as its sign, its digits from the first to the last that is not zero, and the power
-/// of ten of the last.
-fn decimal(number: &str) -> (bool, String, i64) {
-    let (negative, number) = number.strip_prefix('-').map_or((false, number), |rest| (true, rest));
-    let (mantissa, exponent) = number.split_once(['e', 'E']).unwrap_or((number, "0"));
-    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
-    let digits = format!("{whole}{fraction}");
-    let digits = digits.trim_start_matches('0');
-    let significant = digits.trim_end_matches('0');
-    if significant.is_empty() {
-        return (false, String::new(), 0);
-    }
-    // An exponent beyond an i64 stands for no number that a row could hold.
-    let exponent = exponent.parse::<i64>().unwrap_or(i64::MAX);
-    let shift = i64::try_from(digits.len() - significant.len()).unwrap_or(i64::MAX);
-    let point = i64::try_from(fraction.len()).unwrap_or(i64::MAX);
-    (negative, significant.to_owned(), exponent.saturating_add(shift).saturating_sub(point))
+/// One text for all spellings of a number.
+fn by_value(number: &str) -> String {
+    merge::canonical_number(number).unwrap_or_else(|| number.to_owned())
 }
 
 #[cfg(test)]
@@ -258,7 +245,7 @@ mod tests {
     #[test]
     fn numbers_are_equal_by_value() {
         for (a, b) in [("1250", "1250.00"), ("1e2", "100.0"), ("-0", "0.0"), ("0.010", "1E-2")] {
-            assert_eq!(decimal(a), decimal(b), "{a} {b}");
+            assert_eq!(by_value(a), by_value(b), "{a} {b}");
         }
         for (a, b) in [
             ("1", "-1"),
@@ -266,7 +253,7 @@ mod tests {
             ("0.1", "0.01"),
             ("12345678901234567890", "12345678901234567891"),
         ] {
-            assert_ne!(decimal(a), decimal(b), "{a} {b}");
+            assert_ne!(by_value(a), by_value(b), "{a} {b}");
         }
     }
 }

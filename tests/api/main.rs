@@ -24,6 +24,7 @@ mod interleavings;
 mod lanes;
 mod lists;
 mod merging;
+mod metrics;
 mod openapi;
 mod operations;
 mod retention;

@@ -74,6 +74,12 @@ async fn a_conflict_says_field_by_field_who_changed_what() {
     assert_eq!(history.data()[0]["merged_from"], serde_json::json!([2, 3]));
     assert_eq!(history.data()[0]["changed"], serde_json::json!(["due_on"]));
     assert_eq!(history.data()[3]["op"], "baseline");
+    let page = server.get(&format!("{INVOICE}/history?limit=3")).await.expect(200);
+    let next = page.header("link").strip_prefix("</api/v1").unwrap();
+    let rest = server.get(next.strip_suffix(">; rel=\"next\"").unwrap()).await.expect(200);
+    assert_eq!(rest.data().as_array().unwrap().len(), 1, "{next}");
+    assert_eq!(rest.data()[0]["version"], 1);
+    assert!(!rest.headers.contains_key("link"), "{}", rest.text);
     let past = server.get(&format!("{INVOICE}?version=1")).await.expect(200);
     assert_eq!(past.data()["amount"], 1000);
 }

@@ -1,18 +1,15 @@
-// What the browser tests share: a server of their own, a browser, people at windows, pictures.
+// What the browser tests share: a browser, people at windows, pictures.
 
-import { spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
-import { once } from 'node:events';
 import { existsSync } from 'node:fs';
-import { mkdir, mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { mkdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 
 import { chromium } from 'playwright-core';
 
-const START_TIME = 120_000;
+export { startServer } from '../../clients/js/test/server.js';
+
 const ROOT = join(dirname(fileURLToPath(import.meta.url)), '../..');
 
 /** Where the pictures of a run are kept, to be looked at; `COUNTERFOIL_PICTURES` says otherwise. */
@@ -28,51 +25,6 @@ const FLAGS = [
   '--disable-component-update',
   '--disable-sync',
 ];
-
-/** `counterfoil dev` on a fresh directory and a free port. */
-export async function startServer(...options) {
-  const binary = process.env.COUNTERFOIL_BIN;
-  if (!binary) throw new Error('COUNTERFOIL_BIN must name the server: scripts/test-js.sh sets it');
-  const directory = await mkdtemp(join(tmpdir(), 'counterfoil-browser-'));
-  const { DATABASE_URL, COUNTERFOIL_CONFIG, ...env } = process.env;
-  const child = spawn(binary, ['dev', '--data-dir', directory, '--listen', '127.0.0.1:0', ...options], {
-    cwd: directory,
-    env,
-    stdio: ['ignore', 'pipe', 'pipe'],
-  });
-  const clear = () => rm(directory, { recursive: true, force: true });
-  let complaints = '';
-  child.stderr.on('data', (chunk) => (complaints += chunk));
-  const started = new Promise((resolve, reject) => {
-    const late = setTimeout(() => {
-      child.kill();
-      reject(new Error(`the server did not start in time\n${complaints}`));
-    }, START_TIME);
-    child.once('error', reject);
-    child.once('exit', (status) => reject(new Error(`the server ended with status ${status}\n${complaints}`)));
-    createInterface({ input: child.stdout }).on('line', (line) => {
-      const found = /^listening: (\S+)/.exec(line);
-      if (!found) return;
-      clearTimeout(late);
-      resolve(found[1]);
-    });
-  });
-  const base = await started.catch(async (error) => {
-    await clear();
-    throw error;
-  });
-  return {
-    base,
-    async stop() {
-      if (child.exitCode === null) {
-        const ended = once(child, 'exit');
-        child.kill('SIGTERM');
-        await ended;
-      }
-      await clear();
-    },
-  };
-}
 
 /** A headless browser with a profile of its own, which ends with it. */
 export async function startBrowser() {

@@ -243,6 +243,10 @@ for table in no_key a_view a_matview a_sequence a_foreign v_ok_pkey old_parent o
              pg_catalog.pg_class counterfoil.change information_schema.sql_features; do
     refused "adopting $table" CF001 "select counterfoil.adopt('${table//\\/}')"
 done
+run "create type price as (amount numeric, currency text); create domain doc as jsonb"
+for type in jsonb doc numrange nummultirange 'numeric[]' price 'price[]' 'interval[]'; do
+    refused "a key of $type, whose equal values have several texts" CF001 "create table several (id $type primary key); select counterfoil.adopt('several')"
+done
 refused 'a temporary table' CF001 "create temp table passing (id integer primary key); select counterfoil.adopt('passing')"
 refused 'a null table' CF001 "select counterfoil.adopt(null)"
 refused 'a name in use' CF001 "select counterfoil.adopt('v_ok', 'invoices')"

@@ -1,8 +1,8 @@
-// A server of the tests' own: `counterfoil dev` on a fresh directory and a free port.
+// What tests share: a server of their own, two people with one invoice, requests that are counted.
 
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { chmod, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -12,12 +12,15 @@ import { Counterfoil } from '../counterfoil.js';
 
 const START_TIME = 120_000;
 
-export async function startServer() {
+/** `counterfoil dev` on a fresh directory and a free port, with these options besides. */
+export async function startServer(...options) {
   const binary = process.env.COUNTERFOIL_BIN;
   if (!binary) throw new Error('COUNTERFOIL_BIN must name the server: scripts/test-js.sh sets it');
   const directory = await mkdtemp(join(tmpdir(), 'counterfoil-js-'));
+  // Where root runs this, another account keeps the database and must be able to enter.
+  await chmod(directory, 0o755);
   const { DATABASE_URL, COUNTERFOIL_CONFIG, ...env } = process.env;
-  const child = spawn(binary, ['dev', '--data-dir', directory, '--listen', '127.0.0.1:0'], {
+  const child = spawn(binary, ['dev', '--data-dir', directory, '--listen', '127.0.0.1:0', ...options], {
     cwd: directory,
     env,
     stdio: ['ignore', 'pipe', 'pipe'],

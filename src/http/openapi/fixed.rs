@@ -24,6 +24,7 @@ pub(super) fn paths() -> Map<String, Value> {
                 "ready", "Whether it can serve: the database answers", &ready(), &[503],
             )}),
         ),
+        ("/metrics", json!({ "get": metrics() })),
         ("/openapi.json", json!({ "get": description() })),
     ])
 }
@@ -60,6 +61,13 @@ fn ready() -> Value {
     schema["properties"]["resources"] = json!({ "type": "integer", "minimum": 0 });
     schema["required"] = json!(["status", "resources"]);
     schema
+}
+
+fn metrics() -> Value {
+    let mut operation = get("metrics", "What was counted, for Prometheus", &json!({}), &[]);
+    operation["responses"]["200"]["content"] =
+        json!({ "text/plain": { "schema": { "type": "string" } } });
+    operation
 }
 
 fn description() -> Value {

@@ -122,7 +122,7 @@ mod tests {
         let document = document(&Catalog::default());
         let paths: Vec<_> = document["paths"].as_object().unwrap().keys().collect();
         let several: Vec<_> = several::paths().keys().cloned().collect();
-        let fixed = ["/healthz", "/openapi.json", "/readyz"].map(str::to_owned);
+        let fixed = ["/healthz", "/metrics", "/openapi.json", "/readyz"].map(str::to_owned);
         let expected: Vec<_> = several.into_iter().chain(fixed).collect();
         assert_eq!(paths, expected.iter().collect::<Vec<_>>());
         let schemas: Vec<_> =

@@ -27,7 +27,7 @@ impl Described<'_> {
             .about("Newest first.")
             .parameters([filter::limit(), after])
             .common(&REQUEST)
-            .success(200, "The versions", &[], Some(page))
+            .success(200, "The versions", &["Link"], Some(page))
             .failures(&ANY)
             .finish()
     }

@@ -195,7 +195,10 @@ impl Described<'_> {
 
     fn create(&self) -> Value {
         let row = data(&self.schema(""));
+        let about = "`If-Match` cannot hold for a record that is still to come: with it, nothing is \
+            created (409).";
         self.operation("create", &format!("A new record of {}", self.resource.name))
+            .about(about)
             .common(&["IdempotencyKey", "DryRun", "PreferReturnCreated"])
             .common(&REQUEST)
             .body([("application/json", self.schema("Create"))])

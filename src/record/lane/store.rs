@@ -11,7 +11,7 @@ use crate::db::Db;
 use crate::db::connect;
 use crate::db::fault::Fault;
 use crate::db::lane::{self, Request};
-use crate::record::lane::{Read, Shared};
+use crate::record::lane::{Read, Shared, Witness};
 use crate::record::store::{self, Found};
 use crate::record::{Outcome, Write, many};
 
@@ -59,12 +59,21 @@ impl Request for Shared {
     }
 
     async fn run(&self, conn: &mut PgConnection) -> Result<Outcome, Fault> {
-        store::write(conn, &self.write).await
+        let outcome = store::write(conn, &self.write).await?;
+        self.witness.tell(&self.write, &outcome);
+        Ok(outcome)
     }
 
     async fn run_outside(self: Arc<Self>, db: Db) -> Result<Outcome, Fault> {
-        let write = self.write.clone();
-        db.run(move |conn| async move { store::write_after_miss(conn, &write).await }.boxed()).await
+        db.run(move |conn| {
+            async move {
+                let outcome = store::write_after_miss(conn, &self.write).await?;
+                self.witness.tell(&self.write, &outcome);
+                Ok(outcome)
+            }
+            .boxed()
+        })
+        .await
     }
 
     async fn run_together(
@@ -73,7 +82,13 @@ impl Request for Shared {
     ) -> Result<Vec<Option<Outcome>>, Fault> {
         let Some(first) = group.first() else { return Ok(Vec::new()) };
         let writes: Vec<_> = group.iter().map(|shared| &*shared.write).collect();
-        many::store::write_each(conn, &first.shape, &writes).await
+        let outcomes = many::store::write_each(conn, &first.shape, &writes).await?;
+        for (shared, outcome) in group.iter().zip(&outcomes) {
+            if let Some(outcome) = outcome {
+                shared.witness.tell(&shared.write, outcome);
+            }
+        }
+        Ok(outcomes)
     }
 }
 
@@ -85,16 +100,18 @@ pub struct Lanes {
     writes: lane::Lanes<Shared>,
     /// Where the next new record goes: it is nobody's yet.
     next: Arc<AtomicUsize>,
+    witness: Witness,
 }
 
 impl Lanes {
     /// Starts lanes on a database, so many for reads and so many for writes.
-    pub fn start(options: &PgConnectOptions, lanes: usize, db: Db) -> Self {
+    pub fn start(options: &PgConnectOptions, lanes: usize, db: Db, witness: Witness) -> Self {
         let options = connect::of_a_lane(options);
         Self {
             reads: lane::Lanes::shared(&options, lanes, &db),
             writes: lane::Lanes::apart(&options, lanes, &db),
             next: Arc::default(),
+            witness,
             db,
         }
     }
@@ -112,11 +129,29 @@ impl Lanes {
     /// # Errors
     /// As [`store::write`].
     pub async fn write(&self, write: &Arc<Write>) -> Result<Outcome, Fault> {
-        if let Some(shared) = Shared::of(write) {
+        if let Some(shared) = Shared::of(write, &self.witness) {
             let lane = shared.lane().unwrap_or_else(|| self.next.fetch_add(1, Ordering::Relaxed));
             return self.writes.send(lane, shared).await;
         }
-        let write = write.clone();
-        self.db.run(move |conn| async move { store::write(conn, &write).await }.boxed()).await
+        let (write, witness) = (write.clone(), self.witness.clone());
+        let alone = self.db.run(move |conn| {
+            async move {
+                let outcome = store::write(conn, &write).await?;
+                witness.tell(&write, &outcome);
+                Ok(outcome)
+            }
+            .boxed()
+        });
+        alone.await
+    }
+
+    /// Tells of a write whose outcome was found out otherwise.
+    pub fn witness(&self, write: &Write, outcome: &Outcome) {
+        self.witness.tell(write, outcome);
+    }
+
+    /// What the lanes are at: those of reads, those of writes.
+    pub fn loads(&self) -> [(&'static str, lane::Load); 2] {
+        [("reads", self.reads.load()), ("writes", self.writes.load())]
     }
 }

@@ -129,3 +129,17 @@ async fn a_second_dev_on_one_directory_is_told_who_has_it() {
     signal("TERM", &[first.pid]);
     assert!(first.ended().await.success());
 }
+
+#[tokio::test]
+async fn dev_ends_and_says_why_when_its_postgres_does() {
+    let scratch = Scratch::new("dev");
+    let mut program = Program::dev(scratch.path()).await;
+    let family = family(&program, scratch.path());
+    signal("KILL", &[postgres(scratch.path())]);
+    assert_eq!(program.ended().await.code(), Some(1));
+    all_gone(&family).await;
+    let mut program = start_again(scratch.path()).await;
+    raise(&program, 1).await;
+    signal("TERM", &[program.pid]);
+    assert!(program.ended().await.success());
+}

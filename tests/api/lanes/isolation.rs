@@ -141,7 +141,8 @@ async fn a_slow_trigger_of_another_table_holds_nobody_up() {
     })
     .await;
     for round in 1..=3 {
-        for (_, reply) in all(&server, 1..=MANY, |server, id| patch(server, id, r#"{"n":1}"#)).await {
+        for (_, reply) in all(&server, 1..=MANY, |server, id| patch(server, id, r#"{"n":1}"#)).await
+        {
             assert_eq!(reply.expect(200).data()["version"], round + 1);
         }
     }

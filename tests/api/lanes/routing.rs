@@ -57,7 +57,9 @@ async fn requests_of_every_kind_pass_each_other_in_one_lane() {
             1 => patch(server, id, r#"{"n":7}"#),
             2 => json(server.request(Method::PUT, &path), r#"{"text":"put"}"#),
             3 => server.request(Method::DELETE, &path),
-            4 => json(server.request(Method::POST, &format!("{path}/increment")), r#"{"field":"n"}"#),
+            4 => {
+                json(server.request(Method::POST, &format!("{path}/increment")), r#"{"field":"n"}"#)
+            }
             _ => server.request(Method::GET, &format!("{path}?select=id")),
         }
     });
