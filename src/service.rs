@@ -14,7 +14,7 @@ use crate::config::Config;
 use crate::db::connect::{self, OLDEST};
 use crate::db::{Db, migrate};
 use crate::http::metrics::Metrics;
-use crate::http::{self, App, Limits};
+use crate::http::{self, App, House, Limits};
 use crate::operation::purge;
 use crate::record::became::Became;
 use crate::record::lane::Witness;
@@ -96,7 +96,7 @@ pub async fn start(database_url: &str, config: Config) -> Result<Service, StartE
     let witness = Witness(Arc::new(move |write, outcome| {
         counted.write(&write.resource.name, Became::from(outcome));
     }));
-    let app = App {
+    let app = App::new(House {
         lanes: Lanes::start(&options, lanes, db.clone(), witness),
         db,
         catalog: Arc::new(ArcSwap::from_pointee(catalog)),
@@ -109,7 +109,7 @@ pub async fn start(database_url: &str, config: Config) -> Result<Service, StartE
             .into(),
         openapi: http::openapi::serve::Cache::default(),
         metrics,
-    };
+    });
     let (db, catalog, refresh) = (app.db.clone(), app.catalog.clone(), app.refresh.clone());
     let router = http::router(app.clone(), &config.server.cors_origins, config.server.demo);
     let tasks = [

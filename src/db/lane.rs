@@ -199,6 +199,8 @@ struct Lane<R: Request> {
     waiting: VecDeque<Waiting<R>>,
     /// How many may share a statement just now.
     most: usize,
+    /// Whether the last group was more than one.
+    busy: bool,
 }
 
 impl<R: Request> Lane<R> {
@@ -211,7 +213,7 @@ impl<R: Request> Lane<R> {
     ) -> Self {
         let keeper = Keeper::new(options.clone(), open.clone());
         let (db, count) = (db.clone(), count.clone());
-        Self { queue, keeper, db, count, waiting: VecDeque::new(), most: GROUP }
+        Self { queue, keeper, db, count, waiting: VecDeque::new(), most: GROUP, busy: false }
     }
 
     async fn run(mut self) {
@@ -231,6 +233,7 @@ impl<R: Request> Lane<R> {
                 continue;
             };
             let size = group.len();
+            self.busy = size > 1;
             self.count.statements.fetch_add(1, Ordering::Relaxed);
             self.count.carried.fetch_add(u64::try_from(size).unwrap_or(0), Ordering::Relaxed);
             let ran =
@@ -248,6 +251,10 @@ impl<R: Request> Lane<R> {
                 Ok(first) => self.waiting.push_back(first),
                 Err(_) => return false,
             }
+        }
+        // Where several come at a time, those who are about to come are let in first.
+        if self.busy {
+            tokio::task::yield_now().await;
         }
         while self.waiting.len() < SIGHT
             && let Ok(next) = self.queue.try_recv()
