@@ -13,6 +13,8 @@ use crate::catalog::{store, watch};
 use crate::config::Config;
 use crate::db::connect::{self, OLDEST};
 use crate::db::{Db, migrate};
+use crate::feed;
+use crate::feed::pulse::Feed;
 use crate::http::metrics::Metrics;
 use crate::http::{self, App, House, Limits};
 use crate::operation::purge;
@@ -60,7 +62,7 @@ pub struct Service {
     pub router: Router,
     /// What its handlers work with.
     pub app: App,
-    tasks: [JoinHandle<()>; 3],
+    tasks: [JoinHandle<()>; 4],
 }
 
 impl Drop for Service {
@@ -84,6 +86,7 @@ pub async fn start(database_url: &str, config: Config) -> Result<Service, StartE
         return Err(StartError::NotMigrated);
     }
     let mut catalog = store::load(&mut conn).await?;
+    let keys = feed::store::keys(&mut conn).await?;
     conn.close().await?;
     let problems = config.apply(&mut catalog);
     if !problems.is_empty() {
@@ -107,6 +110,8 @@ pub async fn start(database_url: &str, config: Config) -> Result<Service, StartE
             .keep_operations_hours
             .map_or(KEEP_OPERATIONS_HOURS, NonZeroU16::get)
             .into(),
+        feed: Feed::new(keys),
+        reads: Arc::default(),
         openapi: http::openapi::serve::Cache::default(),
         metrics,
     });
@@ -115,6 +120,7 @@ pub async fn start(database_url: &str, config: Config) -> Result<Service, StartE
     let tasks = [
         tokio::spawn(retention::run(db.clone(), catalog.clone())),
         tokio::spawn(purge::run(db.clone())),
+        tokio::spawn(app.feed.clone().run(db.clone())),
         tokio::spawn(watch::run(db, catalog, refresh, Arc::new(config))),
     ];
     Ok(Service { router, app, tasks })

@@ -56,6 +56,7 @@ SELECT counterfoil.fingerprint(), json_build_object(
             'referred', EXISTS (
                 SELECT FROM pg_constraint AS f
                  WHERE f.confrelid = c.oid AND f.contype = 'f' AND f.confdeltype IN ('c', 'n', 'd')),
+            'log', r.log,
             'comment', obj_description(c.oid, 'pg_class'),
             'key', (
                 SELECT json_agg(a.attname ORDER BY k.place)

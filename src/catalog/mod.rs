@@ -68,6 +68,8 @@ pub struct Resource {
     pub alone: bool,
     /// Whether a deletion may change other tables.
     pub referred: bool,
+    /// Which log of its name it has; another one once something may have been written unlogged.
+    pub log: String,
     /// The table's comment, for people.
     pub comment: Option<String>,
     /// The foreign keys to other tables, for people and forms.

@@ -225,7 +225,9 @@ impl<R: Request> Lane<R> {
                 continue;
             }
             let Some(held) = self.keeper.ready().await else {
-                group.into_iter().for_each(|waiting| waiting.tell(Err(Fault::Unavailable)));
+                for waiting in group {
+                    waiting.tell(Err(Fault::Unavailable));
+                }
                 if self.keeper.none_is_open() {
                     self.refuse_all();
                 }
@@ -346,12 +348,16 @@ async fn carry<R: Request>(
         }
         Err(Fault::OutcomeUnknown) => {
             let fault = held.settle().await;
-            group.into_iter().for_each(|waiting| waiting.tell(Err(fault.clone())));
+            for waiting in group {
+                waiting.tell(Err(fault.clone()));
+            }
             (false, true)
         }
         Err(fault) => {
             // Nothing of it holds: each for itself.
-            group.into_iter().for_each(|waiting| waiting.leave(db, count));
+            for waiting in group {
+                waiting.leave(db, count);
+            }
             (!fault.breaks_connection(), false)
         }
     }

@@ -32,7 +32,9 @@ pub struct Shared {
 
 /// Is told of every write that ran to its outcome, whether or not its client still waits.
 #[derive(Clone)]
-pub struct Witness(pub Arc<dyn Fn(&Write, &Outcome) + Send + Sync>);
+pub struct Witness(pub Arc<Told>);
+
+type Told = dyn Fn(&Write, &Outcome) + Send + Sync;
 
 impl std::fmt::Debug for Witness {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

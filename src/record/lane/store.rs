@@ -131,7 +131,9 @@ impl Lanes {
     pub async fn write(&self, write: &Arc<Write>) -> Result<Outcome, Fault> {
         if let Some(shared) = Shared::of(write, &self.witness) {
             let lane = shared.lane().unwrap_or_else(|| self.next.fetch_add(1, Ordering::Relaxed));
-            return self.writes.send(lane, shared).await;
+            let result = self.writes.send(lane, shared).await;
+            self.db.wrote();
+            return result;
         }
         let (write, witness) = (write.clone(), self.witness.clone());
         let alone = self.db.run(move |conn| {
