@@ -131,10 +131,11 @@ impl<R: Request> Lanes<R> {
     /// Starts lanes with a queue each, for requests that change a row: all that change the same one
     /// take the same lane.
     pub fn apart(options: &PgConnectOptions, lanes: usize, db: &Db) -> Self {
-        let (open, count) = (Arc::default(), Arc::default());
+        let count = Arc::default();
         let queues = (0..lanes.max(1)).map(|_| {
             let (sender, queue) = async_channel::bounded(QUEUE);
-            tokio::spawn(Lane::new(options, queue, &open, db, &count).run());
+            // Whoever waits in this queue waits for this lane alone.
+            tokio::spawn(Lane::new(options, queue, &Arc::default(), db, &count).run());
             sender
         });
         Self { queues: queues.collect(), count }
