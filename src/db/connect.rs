@@ -46,7 +46,7 @@ pub fn options(url: &str) -> sqlx::Result<PgConnectOptions> {
 #[must_use]
 pub fn of_a_lane(options: &PgConnectOptions) -> PgConnectOptions {
     options.clone().options([
-        ("lock_timeout", "20ms"),
+        ("lock_timeout", "2ms"),
         ("statement_timeout", "250ms"),
         ("plan_cache_mode", "force_generic_plan"),
         ("enable_seqscan", "off"),

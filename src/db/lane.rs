@@ -4,7 +4,7 @@
 //! What may share a statement, and what the statement is, says the [`Request`]. Whatever is not as the
 //! others of its group runs by itself on the connections of [`Db`]; so it cannot hold the lane up.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::fmt::Debug;
 use std::future::Future;
 use std::hash::Hash;
@@ -53,10 +53,12 @@ pub trait Request: Debug + Send + Sync + Sized + 'static {
         conn: &mut PgConnection,
     ) -> impl Future<Output = Result<Self::Answer, Fault>> + Send;
 
-    /// Runs one by itself, outside of the lane: it shared a statement and missed, or was left out of it.
+    /// Runs one by itself, outside of the lane. `missed` where it was in a statement that found no row
+    /// for it, or found its row locked.
     fn run_outside(
         self: Arc<Self>,
         db: Db,
+        missed: bool,
     ) -> impl Future<Output = Result<Self::Answer, Fault>> + Send;
 
     /// Runs several as one statement. Gives an answer for each, in their order; `None` for those that
@@ -181,11 +183,11 @@ impl<R: Request> Waiting<R> {
         let _ = self.answer.send(ride);
     }
 
-    fn leave(self, db: &Db, count: &Count) {
+    fn leave(self, db: &Db, count: &Count, missed: bool) {
         count.left.fetch_add(1, Ordering::Relaxed);
         let db = db.clone();
         tokio::spawn(async move {
-            let _ = self.answer.send(self.request.run_outside(db).await);
+            let _ = self.answer.send(self.request.run_outside(db, missed).await);
         });
     }
 }
@@ -221,7 +223,7 @@ impl<R: Request> Lane<R> {
         // The first request is not to wait for a connection.
         let _ = self.keeper.ready().await;
         while self.fill().await {
-            let group = take(&mut self.waiting, self.most);
+            let group = self.take();
             if group.is_empty() {
                 continue;
             }
@@ -267,6 +269,41 @@ impl<R: Request> Lane<R> {
         true
     }
 
+    /// Takes the next group: whoever waits longest, and those behind that may share its statement. A row
+    /// is changed once per statement, so a second change waits for the next one; a row that more of
+    /// them want goes on outside, where they wait in PostgreSQL and no round trip lies between two.
+    fn take(&mut self) -> Vec<Waiting<R>> {
+        let mut group: Vec<Waiting<R>> = Vec::new();
+        let mut rows = HashMap::new();
+        let mut later = VecDeque::new();
+        while group.len() < self.most
+            && let Some(next) = self.waiting.pop_front()
+        {
+            if next.answer.is_closed() {
+                continue; // The client left before anything was begun.
+            }
+            if next.since.elapsed() > QUEUE_TIME {
+                self.count.overloads.fetch_add(1, Ordering::Relaxed);
+                next.tell(Err(Fault::Overloaded));
+                continue;
+            }
+            let fits = group.first().is_none_or(|first| next.request.goes_with(&first.request));
+            let nth = next.request.row().map_or(1, |row| {
+                let seen = rows.entry(row).or_insert(0);
+                *seen += 1;
+                *seen
+            });
+            match nth {
+                1 if fits => group.push(next),
+                1 | 2 => later.push_back(next),
+                _ => next.leave(&self.db, &self.count, false),
+            }
+        }
+        later.append(&mut self.waiting);
+        self.waiting = later;
+        group
+    }
+
     /// Where groups fail, smaller ones lose less.
     fn adapt(&mut self, size: usize, together: bool) {
         if size > 1 {
@@ -283,35 +320,6 @@ impl<R: Request> Lane<R> {
             .chain(queued)
             .for_each(|waiting| waiting.tell(Err(Fault::Unavailable)));
     }
-}
-
-/// Takes the next group: whoever waits longest, and those behind that may share its statement. A row
-/// is changed once per statement, and by those who want to change it in the order they came.
-fn take<R: Request>(waiting: &mut VecDeque<Waiting<R>>, most: usize) -> Vec<Waiting<R>> {
-    let mut group: Vec<Waiting<R>> = Vec::new();
-    let mut rows = HashSet::new();
-    let mut later = VecDeque::new();
-    while group.len() < most
-        && let Some(next) = waiting.pop_front()
-    {
-        if next.answer.is_closed() {
-            continue; // The client left before anything was begun.
-        }
-        if next.since.elapsed() > QUEUE_TIME {
-            next.tell(Err(Fault::Overloaded));
-            continue;
-        }
-        let fits = group.first().is_none_or(|first| next.request.goes_with(&first.request));
-        let first_of_its_row = next.request.row().is_none_or(|row| rows.insert(row));
-        if fits && first_of_its_row {
-            group.push(next);
-        } else {
-            later.push_back(next);
-        }
-    }
-    later.append(waiting);
-    *waiting = later;
-    group
 }
 
 /// Runs a group and answers each of it. Gives whether the connection is well, and whether the group
@@ -331,7 +339,7 @@ async fn carry<R: Request>(
         // Whoever has time waits for the lock, or for a slow trigger; a lane has none.
         let in_haste = matches!(&ride, Err(Fault::LockTimeout | Fault::StatementTimeout));
         for (waiting, ride) in group.into_iter().zip([ride]) {
-            if in_haste { waiting.leave(db, count) } else { waiting.tell(ride) }
+            if in_haste { waiting.leave(db, count, false) } else { waiting.tell(ride) }
         }
         return (healthy, true);
     }
@@ -342,7 +350,7 @@ async fn carry<R: Request>(
             for (waiting, answer) in group.into_iter().zip(answers) {
                 match answer {
                     Some(answer) => waiting.tell(Ok(answer)),
-                    None => waiting.leave(db, count),
+                    None => waiting.leave(db, count, true),
                 }
             }
             (true, true)
@@ -357,7 +365,7 @@ async fn carry<R: Request>(
         Err(fault) => {
             // Nothing of it holds: each for itself.
             for waiting in group {
-                waiting.leave(db, count);
+                waiting.leave(db, count, false);
             }
             (!fault.breaks_connection(), false)
         }

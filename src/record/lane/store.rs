@@ -31,7 +31,7 @@ impl Request for Read {
         store::read(conn, &self.resource, &self.key, self.select.clone()).await
     }
 
-    async fn run_outside(self: Arc<Self>, db: Db) -> Result<Found, Fault> {
+    async fn run_outside(self: Arc<Self>, db: Db, _missed: bool) -> Result<Found, Fault> {
         db.read(move |conn| async move { self.run(conn).await }.boxed()).await
     }
 
@@ -64,9 +64,12 @@ impl Request for Shared {
         Ok(outcome)
     }
 
-    async fn run_outside(self: Arc<Self>, db: Db) -> Result<Outcome, Fault> {
+    async fn run_outside(self: Arc<Self>, db: Db, missed: bool) -> Result<Outcome, Fault> {
         db.run(move |conn| {
             async move {
+                if !missed {
+                    return self.run(conn).await;
+                }
                 let outcome = store::write_after_miss(conn, &self.write).await?;
                 self.witness.tell(&self.write, &outcome);
                 Ok(outcome)
