@@ -34,6 +34,8 @@ pub struct Server {
     pub cors_origins: Vec<String>,
     /// For how many hours an `Idempotency-Key` is remembered with its answer.
     pub keep_operations_hours: Option<NonZeroU16>,
+    /// For how many days the results of pushed mutations are kept.
+    pub keep_mutations_days: Option<NonZeroU16>,
     /// Whether the page of the demo is served at `/demo`; `dev` serves it with its demo tables.
     pub demo: bool,
 }

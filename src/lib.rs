@@ -28,4 +28,5 @@ pub mod postgres;
 pub mod precondition;
 pub mod record;
 pub mod service;
+pub mod sync;
 pub mod version;

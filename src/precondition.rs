@@ -68,6 +68,25 @@ impl Precondition {
         })
     }
 
+    /// What a write demands that says without headers which version it is based on; 0 stands for a record
+    /// that is not there.
+    pub fn based_on(version: Version) -> Self {
+        match version {
+            Version(0) => Self { if_match: None, if_none_match: Some(Condition::Any) },
+            version => {
+                Self { if_match: Some(Condition::Versions(vec![version])), if_none_match: None }
+            }
+        }
+    }
+
+    /// Demands the version that an earlier write of the same client came to. What is to be created
+    /// demands no version: that the record is not there is all it asks for.
+    pub fn follow(&mut self, version: Version) {
+        if !self.demands_absence() {
+            self.if_match = Some(Condition::Versions(vec![version]));
+        }
+    }
+
     /// The predicate on the version column, for the parameters of [`Self::wanted`] and
     /// [`Self::unwanted`]. One text for every request, so that a guarded and an unguarded write
     /// are the same prepared statement.

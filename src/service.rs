@@ -12,10 +12,10 @@ use tokio::task::JoinHandle;
 use crate::catalog::{store, watch};
 use crate::config::Config;
 use crate::db::connect::{self, OLDEST};
-use crate::db::{Db, migrate};
+use crate::db::{Db, migrate, sweep};
 use crate::http::{self, App, Limits};
-use crate::operation::purge;
 use crate::record::retention;
+use crate::{operation, sync};
 
 /// Connections to the database where nothing else is said: enough to keep a small server's cores
 /// busy, few enough for PostgreSQL to serve them side by side.
@@ -23,6 +23,10 @@ pub const CONNECTIONS: usize = 8;
 
 /// For how many hours an `Idempotency-Key` is remembered where nothing else is said.
 pub const KEEP_OPERATIONS_HOURS: u16 = 24;
+
+/// For how many days the results of pushed mutations are kept where nothing else is said: for longer
+/// than most clients are away.
+pub const KEEP_MUTATIONS_DAYS: u16 = 30;
 
 /// Why the service cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -50,7 +54,7 @@ pub struct Service {
     pub router: Router,
     /// What its handlers work with.
     pub app: App,
-    tasks: [JoinHandle<()>; 3],
+    tasks: [JoinHandle<()>; 4],
 }
 
 impl Drop for Service {
@@ -89,6 +93,11 @@ pub async fn start(database_url: &str, config: Config) -> Result<Service, StartE
             .keep_operations_hours
             .map_or(KEEP_OPERATIONS_HOURS, NonZeroU16::get)
             .into(),
+        keep_mutations_days: config
+            .server
+            .keep_mutations_days
+            .map_or(KEEP_MUTATIONS_DAYS, NonZeroU16::get)
+            .into(),
         openapi: http::openapi::serve::Cache::default(),
         metrics: http::metrics::Metrics::default(),
     };
@@ -96,7 +105,8 @@ pub async fn start(database_url: &str, config: Config) -> Result<Service, StartE
     let router = http::router(app.clone(), &config.server.cors_origins, config.server.demo);
     let tasks = [
         tokio::spawn(retention::run(db.clone(), catalog.clone())),
-        tokio::spawn(purge::run(db.clone())),
+        tokio::spawn(sweep::run(db.clone(), operation::purge::STEP)),
+        tokio::spawn(sweep::run(db.clone(), sync::purge::STEP)),
         tokio::spawn(watch::run(db, catalog, refresh, Arc::new(config))),
     ];
     Ok(Service { router, app, tasks })

@@ -7,14 +7,29 @@ use serde_json::{Value, json};
 
 use crate::batch::Batch;
 use crate::db::transaction::End;
-use crate::error::Error;
-use crate::record::answer::Answer;
+use crate::error::{Code, Error};
+use crate::record::Write;
+use crate::record::answer::{Answer, Context};
 use crate::record::became::Became;
+use crate::record::several::Ended;
 
 /// What became of each operation, in order.
 pub(super) type Results = Vec<Result<Answer, Error>>;
 
 impl Batch {
+    /// Words what became of the operations.
+    pub(super) fn word(&self, ended: Vec<Ended>) -> Results {
+        let word = |(operation, ended): (&Result<Write, Error>, Ended)| match (operation, ended) {
+            (Err(error), _) => Err(error.clone()),
+            (Ok(write), Ended::Run(outcome, _)) => Context::of(write, self.minimal).answer(outcome),
+            (Ok(_), Ended::Failed(error)) => Err(error),
+            (Ok(_), Ended::Blocked | Ended::Left) => {
+                Err(Error::new(Code::Internal, "The operation was not run"))
+            }
+        };
+        self.operations.iter().zip(ended).map(word).collect()
+    }
+
     /// The answer, and whether what was written holds.
     pub(super) fn answer(&self, results: &Results) -> End<Result<Answer, Error>> {
         let held = results.iter().any(Result::is_ok);

@@ -3,7 +3,6 @@
 
 mod answer;
 pub mod http;
-mod order;
 mod read;
 pub mod store;
 

@@ -6,7 +6,7 @@ use crate::batch::MOST;
 use crate::catalog::Catalog;
 use crate::catalog::key::Key;
 use crate::error::{Code, Error};
-use crate::json;
+use crate::json::{self, member};
 use crate::merge::Resolve;
 use crate::precondition::Precondition;
 use crate::record::draft::{self, Draft};
@@ -24,36 +24,19 @@ pub fn read(
     let (mut atomic, mut operations) = (true, None);
     for (name, value) in json::read_object(bytes)? {
         match name.as_str() {
-            "atomic" => atomic = flag(&value)?,
-            "operations" => operations = Some(list(&value)?),
+            "atomic" => atomic = member::flag(&name, &value)?,
+            "operations" => operations = Some(member::list(&name, &value, MOST)?),
             _ => {
                 let message = format!("A batch has no member \"{name}\"");
                 return Err(Error::field(Code::UnknownField, &name, message));
             }
         }
     }
-    let operations = operations
-        .ok_or_else(|| Error::field(Code::MissingField, "operations", "operations is required"))?;
+    let operations = operations.ok_or_else(|| member::missing("operations"))?;
     let read = |operation: Box<RawValue>| {
         Operation::read(&operation).and_then(|operation| operation.write(catalog, actor))
     };
     Ok((atomic, operations.into_iter().map(read).collect()))
-}
-
-fn flag(value: &RawValue) -> Result<bool, Error> {
-    serde_json::from_str(value.get())
-        .map_err(|_| Error::field(Code::InvalidValue, "atomic", "atomic must be true or false"))
-}
-
-fn list(value: &RawValue) -> Result<Vec<Box<RawValue>>, Error> {
-    let invalid = |message: String| Error::field(Code::InvalidValue, "operations", message);
-    let list: Vec<Box<RawValue>> = serde_json::from_str(value.get())
-        .map_err(|_| invalid("operations must be a list".to_owned()))?;
-    if list.len() > MOST {
-        let message = format!("A batch holds at most {MOST} operations");
-        return Err(invalid(message).detail("max_operations", MOST));
-    }
-    Ok(list)
 }
 
 /// One operation as it came.
@@ -77,15 +60,15 @@ impl Operation {
         let mut operation = Self::default();
         for (name, value) in members {
             match name.as_str() {
-                "method" => operation.method = Some(text(&name, &value)?),
-                "resource" => operation.resource = Some(text(&name, &value)?),
-                "id" => operation.id = Some(id(&value)?),
+                "method" => operation.method = Some(member::text(&name, &value)?),
+                "resource" => operation.resource = Some(member::text(&name, &value)?),
+                "id" => operation.id = Some(member::id(&name, &value)?),
                 "if_match" => operation.if_match = Some(header(&name, &value)?),
                 "if_none_match" => operation.if_none_match = Some(header(&name, &value)?),
                 "media_type" => {
-                    operation.media_type = text(&name, &value)?.trim().to_ascii_lowercase();
+                    operation.media_type = member::text(&name, &value)?.trim().to_ascii_lowercase();
                 }
-                "on_conflict" => operation.on_conflict = on_conflict(&text(&name, &value)?)?,
+                "on_conflict" => operation.on_conflict = draft::on_conflict_member(&value)?,
                 "body" => operation.body = Some(value),
                 _ => {
                     let message = format!("An operation has no member \"{name}\"");
@@ -98,10 +81,8 @@ impl Operation {
 
     /// The write that a request of its own would be, judged in the same order.
     fn write(self, catalog: &Catalog, actor: &str) -> Result<Write, Error> {
-        let missing =
-            |name: &str| Error::field(Code::MissingField, name, format!("{name} is required"));
-        let method = self.method.ok_or_else(|| missing("method"))?;
-        let name = self.resource.ok_or_else(|| missing("resource"))?;
+        let method = self.method.ok_or_else(|| member::missing("method"))?;
+        let name = self.resource.ok_or_else(|| member::missing("resource"))?;
         let resource = catalog.resource(&name).cloned().ok_or_else(|| {
             Error::new(Code::NotFound, format!("There is no resource \"{name}\""))
         })?;
@@ -112,7 +93,7 @@ impl Operation {
             }
             (None, "POST") => None,
             (Some(id), _) => Some(Key::from_record_id(id, &resource)?),
-            (None, _) => return Err(missing("id")),
+            (None, _) => return Err(member::missing("id")),
         };
         if method == "PATCH" {
             draft::demand_patch_type(&self.media_type)?;
@@ -144,36 +125,11 @@ impl Operation {
     }
 }
 
-fn text(name: &str, value: &RawValue) -> Result<String, Error> {
-    serde_json::from_str(value.get())
-        .map_err(|_| Error::field(Code::InvalidValue, name, format!("{name} must be a text")))
-}
-
-fn id(value: &RawValue) -> Result<String, Error> {
-    text_or_number(value)
-        .ok_or_else(|| Error::field(Code::InvalidId, "id", "id must be a text or a number"))
-}
-
-fn text_or_number(value: &RawValue) -> Option<String> {
-    let number = || value.get().starts_with(|c: char| c == '-' || c.is_ascii_digit());
-    match serde_json::from_str(value.get()) {
-        Ok(text) => Some(text),
-        Err(_) => number().then(|| value.get().to_owned()),
-    }
-}
-
 /// What a header would hold; a number is a version without quotes. Anything else is a broken header,
 /// never an absent one.
 fn header(name: &str, value: &RawValue) -> Result<String, Error> {
-    text_or_number(value).ok_or_else(|| {
+    member::text_or_number(value).ok_or_else(|| {
         let message = format!("{name} cannot be read: it must be what the header would hold");
         Error::field(Code::InvalidIfMatch, name, message)
-    })
-}
-
-fn on_conflict(word: &str) -> Result<Option<Resolve>, Error> {
-    draft::on_conflict(word).map_err(|wanted| {
-        let message = format!("on_conflict must be {wanted}");
-        Error::field(Code::InvalidValue, "on_conflict", message)
     })
 }

@@ -109,7 +109,7 @@ pub(super) async fn confirm(
     let form = here::form(&app, request).await?;
     let version = form.version("version")?;
     match Draft::delete(&key, version).write(&app, &here).await {
-        Ok(Outcome::Deleted) => {
+        Ok(Outcome::Deleted(_)) => {
             let record = here::address(&here.resource, &key);
             let flash = Flash::new(What::Deleted, version, record);
             Ok(reply::see_other(&here::list(&here.resource), Some(&flash)))

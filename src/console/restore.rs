@@ -16,7 +16,7 @@ use crate::error::{Code, Error};
 use crate::http::App;
 use crate::json::{self, Member};
 use crate::record::store::Found;
-use crate::record::{Gone, Outcome, Row, conflict};
+use crate::record::{Conflict, Gone, Outcome, Row, conflict};
 use crate::version::Version;
 
 /// `POST /console/{resource}/{id}/restore`
@@ -78,7 +78,7 @@ async fn revive(app: &App, here: &Here, key: &Key, form: &Submitted) -> Result<R
     match restored {
         Outcome::Created(row, _) => Ok(done(here, key, What::Restored, row.version)),
         // Somebody was faster: the visitor's changes meet the row that is there.
-        Outcome::Unwanted(row) if changes.is_empty() => {
+        Outcome::Unwanted(Conflict { current: Some(row), .. }) if changes.is_empty() => {
             Ok(done(here, key, What::Already, row.version))
         }
         Outcome::Unwanted(_) => resolve::meet(app, here, key, version, changes).await,

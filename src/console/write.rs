@@ -84,6 +84,7 @@ impl Draft {
             verb: self.verb,
             change: self.change,
             precondition: self.precondition,
+            had: None,
             on_conflict: None,
             actor: here.visitor.actor.clone(),
             operation: Some(uuid::Uuid::now_v7().to_string()),

@@ -7,6 +7,7 @@ pub mod connect;
 pub mod fault;
 pub mod migrate;
 pub mod recall;
+pub mod sweep;
 pub mod transaction;
 
 use std::panic::AssertUnwindSafe;

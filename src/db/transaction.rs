@@ -109,6 +109,16 @@ pub async fn back(conn: &mut PgConnection) -> Result<(), Fault> {
     Ok(())
 }
 
+/// Lets what is left of the transaction wait for locks no longer than it takes to see that they are held:
+/// the time for waiting was spent.
+///
+/// # Errors
+/// Those of the database.
+pub async fn hurry(conn: &mut PgConnection) -> Result<(), Fault> {
+    sqlx::raw_sql("SET LOCAL lock_timeout = '50ms'").execute(conn).await?;
+    Ok(())
+}
+
 /// Lets constraints that may wait do so, and marks the place that [`start_over`] returns to, and the
 /// one that [`back`] does.
 ///

@@ -39,6 +39,8 @@ pub struct App {
     pub limits: Limits,
     /// For how many hours the answers of operations are kept.
     pub keep_operations_hours: i32,
+    /// For how many days the results of pushed mutations are kept.
+    pub keep_mutations_days: i32,
     /// The description of the resources, as it was last written.
     pub openapi: openapi::serve::Cache,
     /// What is counted for `/metrics`.
@@ -73,6 +75,7 @@ pub fn router(app: App, cors_origins: &[String], demo: bool) -> Router {
         .route("/docs/", get(docs::index))
         .route("/docs/{file}", get(docs::asset))
         .route("/api/v1/batch", post(crate::batch::http::run))
+        .route("/api/v1/sync/push", post(crate::sync::http::push))
         .route("/api/v1/operations", get(operations::list))
         .route("/api/v1/operations/{id}", get(operations::show))
         .route("/api/v1/operations/{id}/retry", post(operations::retry))

@@ -12,7 +12,7 @@ use uuid::Uuid;
 use crate::db::fault::Fault;
 use crate::db::recall::{Ended, Recalled};
 use crate::db::transaction::{self, Work};
-use crate::error::Error;
+use crate::error::{Code, Error};
 use crate::http::metrics::Metrics;
 use crate::http::{App, request};
 use crate::operation::fingerprint::Asked;
@@ -134,30 +134,63 @@ impl App {
         }
     }
 
+    /// Does work that finds what it did before, where it is done again. Where the connection was lost
+    /// under COMMIT, it is.
+    ///
+    /// # Errors
+    /// The refusal, and what the database could not do.
+    pub async fn transact_again<W>(&self, work: Arc<W>) -> Result<Answer, Error>
+    where
+        W: Work<Output = Result<Answer, Error>> + Counted + Send + 'static,
+    {
+        let undecided = |done: &Result<Answer, Error>| {
+            done.as_ref().is_err_and(|error| error.code() == Code::OperationInProgress)
+        };
+        self.settled(work, undecided, W::count).await.map_err(|fault| self.failure(&fault))?
+    }
+
     /// Runs an operation. Where the connection was lost under COMMIT, it is run again: its key makes
     /// the second run wait for the end of the first, and then either finds the answer or is the first.
     async fn decide<W>(&self, once: Arc<Once<W>>) -> Result<Claimed, Fault>
     where
         W: Work<Output = Result<Answer, Error>> + Counted + Send + 'static,
     {
+        let undecided = |claimed: &Claimed| matches!(claimed, Claimed::Undecided(None));
+        let count = |once: &Once<W>, claimed: &Claimed, metrics: &Metrics| {
+            if let Claimed::First(answer) = claimed {
+                once.work.count(answer, metrics);
+            }
+        };
+        self.settled(once, undecided, count).await
+    }
+
+    /// Runs work, and runs it again after a connection was lost under COMMIT, until it is decided.
+    async fn settled<W>(
+        &self,
+        work: Arc<W>,
+        undecided: impl Fn(&W::Output) -> bool,
+        count: fn(&W, &W::Output, &Metrics),
+    ) -> Result<W::Output, Fault>
+    where
+        W: Work + Send + 'static,
+        W::Output: 'static,
+    {
         let mut unknown_since = None;
         loop {
-            let (again, metrics) = (once.clone(), self.metrics.clone());
+            let (again, metrics) = (work.clone(), self.metrics.clone());
             let run = self.db.run(move |conn| {
                 async move {
-                    let claimed = transaction::run(conn, &*again).await?;
-                    if let Claimed::First(answer) = &claimed {
-                        again.work.count(answer, &metrics);
-                    }
-                    Ok(claimed)
+                    let done = transaction::run(conn, &*again).await?;
+                    count(&again, &done, &metrics);
+                    Ok(done)
                 }
                 .boxed()
             });
             let result = run.await;
             let lost = match &result {
                 Err(Fault::OutcomeUnknown | Fault::Settled) => true,
-                Err(_) | Ok(Claimed::Undecided(None)) => unknown_since.is_some(),
-                Ok(_) => false,
+                Err(_) => unknown_since.is_some(),
+                Ok(done) => unknown_since.is_some() && undecided(done),
             };
             if !lost {
                 if unknown_since.is_some() {

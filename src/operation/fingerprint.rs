@@ -10,6 +10,14 @@ use crate::merge;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fingerprint(pub [u8; 32]);
 
+impl Fingerprint {
+    /// The digest of a JSON text, however it is written.
+    pub fn of_json(text: &str) -> Self {
+        let canonical = canonical_json(text.as_bytes());
+        Self(Sha256::digest(canonical.as_deref().unwrap_or(text)).into())
+    }
+}
+
 /// The parts of a request that its fingerprint covers.
 #[derive(Debug)]
 pub struct Asked<'a> {

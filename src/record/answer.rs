@@ -3,6 +3,8 @@
 
 use std::borrow::Cow;
 
+use serde_json::{Value, json};
+
 use crate::catalog::Resource;
 use crate::catalog::key::Key;
 use crate::error::Error;
@@ -56,12 +58,12 @@ impl<'a> Context<'a> {
                 answer.headers.push(("counterfoil-result".into(), "already-applied".to_owned()));
                 Ok(answer)
             }
-            Outcome::Deleted => {
+            Outcome::Deleted(_) => {
                 Ok(Answer { status: 204, headers: Vec::new(), body: String::new() })
             }
             Outcome::Merged(row, merged) => Ok(self.merged(&row, &merged)),
             Outcome::Conflict(found) => Err(conflict::conflict(self.resource, found)),
-            Outcome::Unwanted(row) => Err(conflict::unwanted(row)),
+            Outcome::Unwanted(found) => Err(conflict::unwanted(found)),
             Outcome::Gone(gone) => Err(conflict::gone(gone)),
             Outcome::Missing => Err(self.missing()),
             Outcome::Refused(error) => Err(error),
@@ -96,14 +98,16 @@ impl<'a> Context<'a> {
         let mut answer = self.written(200, row);
         answer.headers.push(("counterfoil-result".into(), "merged".to_owned()));
         if !self.minimal {
-            let made_of = serde_json::json!({
-                "base": merged.base.0,
-                "onto": merged.onto.0,
-                "fields": merged.fields,
-            });
-            answer.body = data(&row.json, &format!(",\"merged\":{made_of}"));
+            answer.body = data(&row.json, &format!(",\"merged\":{}", merged.told()));
         }
         answer
+    }
+}
+
+impl Merged {
+    /// As an answer tells it.
+    pub fn told(&self) -> Value {
+        json!({ "base": self.base.0, "onto": self.onto.0, "fields": self.fields })
     }
 }
 

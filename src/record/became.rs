@@ -59,7 +59,8 @@ impl Became {
         }
     }
 
-    fn of_refusal(error: &Error) -> Self {
+    /// What a refusal says of its write.
+    pub fn of_refusal(error: &Error) -> Self {
         match error.code() {
             conflict::CODE => Self::Conflict,
             Code::RecordDeleted => Self::Gone,
@@ -73,7 +74,7 @@ impl Became {
 impl From<&Outcome> for Became {
     fn from(outcome: &Outcome) -> Self {
         match outcome {
-            Outcome::Applied(_) | Outcome::Created(..) | Outcome::Deleted => Self::Applied,
+            Outcome::Applied(_) | Outcome::Created(..) | Outcome::Deleted(_) => Self::Applied,
             Outcome::AlreadyApplied(_) => Self::AlreadyApplied,
             Outcome::Merged(..) => Self::Merged,
             Outcome::Conflict(_) => Self::Conflict,

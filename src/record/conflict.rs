@@ -48,13 +48,14 @@ pub fn gone(gone: Gone) -> Error {
 }
 
 /// The answer to a write under `If-None-Match` that met what it named.
-pub fn unwanted(row: Row) -> Error {
+pub fn unwanted(found: Conflict) -> Error {
+    let version = found.current.as_ref().map(|row| row.version);
     Error::new(
         Code::PreconditionFailed,
         "The record is there, at a version that If-None-Match names",
     )
-    .detail("current_version", row.version.0)
-    .current(Some(row.version), Some(row.json))
+    .detail("current_version", number(version))
+    .current(version, found.current.map(|row| row.json))
 }
 
 /// The answer to a read under `If-Match` that met another version (RFC 9110 §13.1.1).

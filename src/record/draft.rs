@@ -4,12 +4,13 @@
 
 use std::sync::Arc;
 
+use serde_json::value::RawValue;
 use uuid::Uuid;
 
 use crate::catalog::Resource;
 use crate::catalog::key::Key;
 use crate::error::{Code, Error};
-use crate::json;
+use crate::json::{self, member};
 use crate::merge::Resolve;
 use crate::precondition::Precondition;
 use crate::record::{Change, Run, Verb, Write, body, increment, patch as json_patch};
@@ -102,7 +103,18 @@ impl Draft {
         self.demand_if_match(&resource);
         let Self { key, verb, change, precondition } = self;
         let operation = (run == Run::Alone).then(|| Uuid::now_v7().to_string());
-        Write { resource, key, verb, change, precondition, on_conflict, actor, operation, run }
+        Write {
+            resource,
+            key,
+            verb,
+            change,
+            precondition,
+            had: None,
+            on_conflict,
+            actor,
+            operation,
+            run,
+        }
     }
 
     /// Lets the write fail, where the record is there, for want of an `If-Match` that the resource
@@ -147,4 +159,15 @@ pub fn on_conflict(word: &str) -> Result<Option<Resolve>, &'static str> {
         "merge_theirs" => Ok(Some(Resolve::Theirs)),
         _ => Err("fail, merge, merge_mine or merge_theirs"),
     }
+}
+
+/// Reads the member `on_conflict` of a write that is one of several.
+///
+/// # Errors
+/// `INVALID_VALUE`.
+pub fn on_conflict_member(value: &RawValue) -> Result<Option<Resolve>, Error> {
+    on_conflict(&member::text("on_conflict", value)?).map_err(|wanted| {
+        let message = format!("on_conflict must be {wanted}");
+        Error::field(Code::InvalidValue, "on_conflict", message)
+    })
 }

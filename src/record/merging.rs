@@ -79,6 +79,7 @@ struct Plan {
     assignments: Assignments,
     current: Row,
     base: Version,
+    yours: Fields,
     fields: Vec<FieldVerdict>,
 }
 
@@ -89,7 +90,8 @@ fn plan(resource: &Resource, conflict: &Conflict, resolve: Resolve) -> Option<Pl
     };
     let (merged, fields) = sides.merge(resource, resolve)?;
     let assignments = assignments(resource, &merged, sides);
-    Some(Plan { assignments, current: current.clone(), base: *base, fields })
+    let yours = sides.yours().clone();
+    Some(Plan { assignments, current: current.clone(), base: *base, yours, fields })
 }
 
 fn assignments(resource: &Resource, merged: &Fields, sides: &Sides) -> Assignments {
@@ -124,7 +126,8 @@ async fn attempt(
     match execute(conn, write.run, query).await {
         Ok(Some(row)) => {
             forget_parents(conn, write).await?;
-            let merged = Merged { base: plan.base, onto, fields: plan.fields.clone() };
+            let (base, yours) = (plan.base, plan.yours.clone());
+            let merged = Merged { base, onto, yours, fields: plan.fields.clone() };
             Ok(Some(Outcome::Merged(store::row_of(&row)?, merged)))
         }
         Ok(None) => Ok(None),

@@ -21,6 +21,7 @@ pub mod reconcile;
 pub mod refusal;
 pub mod retention;
 pub mod run;
+pub mod several;
 pub mod statement;
 pub mod store;
 mod unique;
@@ -30,7 +31,7 @@ use std::sync::Arc;
 use crate::catalog::Resource;
 use crate::catalog::key::Key;
 use crate::error::Error;
-use crate::merge::{FieldVerdict, Resolve};
+use crate::merge::{self, FieldVerdict, Resolve};
 use crate::precondition::Precondition;
 use crate::record::body::Assignments;
 use crate::record::increment::Increment;
@@ -40,7 +41,7 @@ use crate::version::Version;
 pub use run::Run;
 
 /// One write to one record. It owns all it needs, so that it can be handed to whoever runs it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Write {
     /// The table, as the catalogue had it when the request came.
     pub resource: Arc<Resource>,
@@ -53,6 +54,8 @@ pub struct Write {
     pub change: Result<Change, Error>,
     /// What the record must be like beforehand.
     pub precondition: Precondition,
+    /// The row as the client had it, where that is no version of the change log: a merge is made on it.
+    pub had: Option<String>,
     /// What to do where the row moved: merge, or leave it to the client.
     pub on_conflict: Option<Resolve>,
     /// Who does it.
@@ -87,7 +90,7 @@ pub enum Verb {
 }
 
 /// What a write does to its record.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum Change {
     /// A new record.
     Create(Assignments),
@@ -123,8 +126,8 @@ pub enum Outcome {
     Applied(Row),
     /// A record came to be, under this key.
     Created(Row, Key),
-    /// The record is gone.
-    Deleted,
+    /// The record is gone, at this version.
+    Deleted(Version),
     /// The precondition failed, but the row already holds all that the write sets: a retry after
     /// a lost reply, not a conflict.
     AlreadyApplied(Row),
@@ -132,8 +135,9 @@ pub enum Outcome {
     Merged(Row, Merged),
     /// The row moved since the client read it.
     Conflict(Conflict),
-    /// `If-None-Match` named the current version.
-    Unwanted(Row),
+    /// `If-None-Match` named the current version, or any; the row as it stands, and how it differs from
+    /// the one that was to be created.
+    Unwanted(Conflict),
     /// The record was deleted.
     Gone(Gone),
     /// There never was such a record.
@@ -146,7 +150,8 @@ impl Outcome {
     /// The bytes of the row that an answer has to look into.
     pub fn size(&self) -> usize {
         match self {
-            Self::Conflict(Conflict { current: Some(row), .. }) => row.json.len(),
+            Self::Conflict(Conflict { current: Some(row), .. })
+            | Self::Unwanted(Conflict { current: Some(row), .. }) => row.json.len(),
             _ => 0,
         }
     }
@@ -174,6 +179,8 @@ pub struct Merged {
     pub base: Version,
     /// The version that the merge was written over.
     pub onto: Version,
+    /// The row as the client wanted it.
+    pub yours: merge::Row,
     /// Who changed what.
     pub fields: Vec<FieldVerdict>,
 }

@@ -98,6 +98,7 @@ pub async fn preview(
             if_match: Some(Condition::Versions(vec![base])),
             if_none_match: None,
         },
+        had: None,
         on_conflict: None,
         actor: target.actor(),
         operation: None,

@@ -72,6 +72,7 @@ pub(super) async fn write(
             verb: write.verb,
             change: Err(Error::new(Code::Internal, "")),
             precondition: store::based_on(write, row.version),
+            had: None,
             on_conflict: None,
             actor: write.actor.clone(),
             operation: write.operation.clone(),

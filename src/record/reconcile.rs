@@ -88,6 +88,11 @@ impl Sides {
         Some((merged?, fields))
     }
 
+    /// The row that the client wants.
+    pub fn yours(&self) -> &Row {
+        &self.yours
+    }
+
     /// The row as it stands.
     pub fn theirs(&self) -> &Row {
         &self.theirs

@@ -90,7 +90,8 @@ async fn attempt(conn: &mut PgConnection, write: &Write) -> Result<Option<Outcom
         (Change::Delete, Some(key)) => {
             let text = statement::text(&write.resource, &Shape::Delete);
             let result = execute(conn, write.run, conditional(&text, write, key)).await;
-            settle(conn, write, None, result, |_| Ok(Outcome::Deleted)).await
+            let deleted = |row: PgRow| Ok(Outcome::Deleted(deletion_of(&row)?));
+            settle(conn, write, None, result, deleted).await
         }
     }
 }
@@ -173,7 +174,7 @@ async fn create(
             // stands against it.
             if key.is_some()
                 && fault.is_refusal()
-                && let Some(outcome) = explain(conn, write, None).await?
+                && let Some(outcome) = explain(conn, write, Some(body)).await?
             {
                 return Ok(Some(outcome));
             }
@@ -295,7 +296,7 @@ fn judge(write: &Write, found: Current) -> Option<Outcome> {
     };
     match write.precondition.standing(row.version) {
         Standing::Holds => None,
-        Standing::Unwanted => Some(Outcome::Unwanted(row)),
+        Standing::Unwanted => Some(Outcome::Unwanted(conflicting(write, row, newest, &told))),
         Standing::Stale if nothing_new && !counts(write) => Some(Outcome::AlreadyApplied(row)),
         Standing::Stale => Some(Outcome::Conflict(conflicting(write, row, newest, &told))),
     }
@@ -326,7 +327,6 @@ pub(super) fn conflicting(
     newest: Option<Newest>,
     told: &Told,
 ) -> Conflict {
-    let deletes = write.verb == Verb::Delete;
     let yours = write.precondition.newest_named();
     // The row as it stands needs no log to be the base.
     let current = (yours == Some(row.version)).then(|| row.json.clone());
@@ -334,7 +334,11 @@ pub(super) fn conflicting(
     Conflict {
         yours,
         by: newest.filter(|newest| newest.version == row.version).map(|newest| newest.by),
-        kind: if deletes { "delete_update" } else { "update_update" },
+        kind: match write.verb {
+            Verb::Create => "create_create",
+            Verb::Delete => "delete_update",
+            _ => "update_update",
+        },
         sides: Sides::new(&told, &row.json),
         current: Some(row),
     }
@@ -389,7 +393,11 @@ pub(super) async fn current(
         return Ok(Current { row: None, nothing_new: false, newest: None, told: Told::default() });
     };
     let yours = write.precondition.newest_named();
-    read_current(conn, &write.resource, key, yours, body).await
+    let mut found = read_current(conn, &write.resource, key, yours, body).await?;
+    if let Some(had) = &write.had {
+        found.told.base = Some(had.clone());
+    }
+    Ok(found)
 }
 
 async fn read_current(
@@ -473,6 +481,12 @@ pub async fn read(
         }
     }
     Err(Fault::Retry)
+}
+
+/// The version of a deletion, one above that of the row which the statement gives.
+pub(super) fn deletion_of(row: &PgRow) -> Result<Version, Fault> {
+    let last: i32 = row.try_get(0)?;
+    Ok(Version(last.saturating_add(1)))
 }
 
 pub(super) fn row_of(row: &PgRow) -> Result<Row, Fault> {

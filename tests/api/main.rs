@@ -26,6 +26,7 @@ mod merging;
 mod metrics;
 mod openapi;
 mod operations;
+mod push;
 mod retention;
 mod values;
 mod walkthrough;

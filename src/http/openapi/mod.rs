@@ -7,6 +7,7 @@ mod fixed;
 mod names;
 mod operation;
 mod past;
+mod push;
 mod resource;
 mod schema;
 pub mod serve;
@@ -32,9 +33,10 @@ const ABOUT: &str = "PostgreSQL tables as REST resources in which a lost update 
 pub fn document(catalog: &Catalog) -> Value {
     let mut paths = fixed::paths();
     paths.extend(several::paths());
+    paths.extend(push::paths());
     let mut schemas = failure::schemas();
     let mut responses = failure::responses();
-    let mut tags = vec![fixed::tag(), several::tag()];
+    let mut tags = vec![fixed::tag(), several::tag(), push::tag()];
     for (name, resource) in names::assign(catalog) {
         let described = resource::Described { resource, name: &name };
         paths.extend(described.paths());
@@ -123,7 +125,9 @@ mod tests {
         let paths: Vec<_> = document["paths"].as_object().unwrap().keys().collect();
         let several: Vec<_> = several::paths().keys().cloned().collect();
         let fixed = ["/healthz", "/metrics", "/openapi.json", "/readyz"].map(str::to_owned);
-        let expected: Vec<_> = several.into_iter().chain(fixed).collect();
+        let push = push::paths().keys().cloned().collect::<Vec<_>>();
+        let mut expected: Vec<_> = several.into_iter().chain(push).chain(fixed).collect();
+        expected.sort_by_key(|path| !path.starts_with("/api"));
         assert_eq!(paths, expected.iter().collect::<Vec<_>>());
         let schemas: Vec<_> =
             document["components"]["schemas"].as_object().unwrap().keys().collect();

@@ -54,7 +54,7 @@ pub async fn find(conn: &mut PgConnection, write: &Write) -> Result<Evidence, Fa
     };
     let row = Row { version: Version(found.try_get(0)?), json: found.try_get(1)? };
     Ok(Evidence::Made(match found.try_get::<&str, _>(2)? {
-        "delete" => Outcome::Deleted,
+        "delete" => Outcome::Deleted(row.version),
         "create" => match Key::from_record_id(found.try_get(3)?, resource) {
             Ok(key) => Outcome::Created(row, key),
             Err(_) => Outcome::Applied(row),

@@ -7,7 +7,7 @@ use crate::catalog::Resource;
 use crate::catalog::key::Key;
 use crate::db::fault::Fault;
 use crate::record::statement::{self, Shape};
-use crate::record::store::row_of;
+use crate::record::store::{deletion_of, row_of};
 use crate::record::{Change, Outcome, Write};
 
 /// Locks the records of these keys that are there, in the order of their keys, so that everybody who
@@ -86,7 +86,7 @@ fn placed(shape: &Shape, count: usize, rows: &[PgRow]) -> Result<Vec<Option<Outc
     for row in rows {
         let place: i64 = row.try_get(2)?;
         let outcome = match shape {
-            Shape::Delete => Outcome::Deleted,
+            Shape::Delete => Outcome::Deleted(deletion_of(row)?),
             _ => Outcome::Applied(row_of(row)?),
         };
         let slot = usize::try_from(place - 1).ok().and_then(|place| outcomes.get_mut(place));

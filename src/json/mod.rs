@@ -1,6 +1,8 @@
 //! Reading JSON that a stranger sent: bounded depth, no name twice in one object, and an error that
 //! says where. Values stay as the text they came as, so that numbers keep every digit.
 
+pub mod member;
+
 use std::cell::Cell;
 use std::collections::HashSet;
 use std::fmt;

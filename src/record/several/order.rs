@@ -1,33 +1,31 @@
-//! What of a batch may run together, and which rows it is to lock in which order. Pure.
+//! What of several writes may run together, and which rows are to be locked in which order. Pure.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use crate::catalog::Resource;
 use crate::catalog::key::Key;
-use crate::error::Error;
 use crate::record::many::{record_of, shape};
 use crate::record::statement::Shape;
 use crate::record::{Change, Write};
 
-/// A record as a batch knows it: its resource's name and its key.
+/// A record's resource, by name, and its key.
 pub(super) type Record = (String, Key);
 
-/// The record that an operation is about.
+/// The record that a write is about.
 pub(super) fn record(write: &Write) -> Option<Record> {
     Some((write.resource.name.clone(), record_of(write)?))
 }
 
-/// How many operations from the first of these on may share a statement, and which.
-pub(super) fn together(
-    operations: &[Result<Write, Error>],
-    places: &[usize],
+/// How many writes from the first of these on may share a statement, and which.
+pub(super) fn together<'w>(
+    writes: impl Iterator<Item = Option<&'w Write>>,
 ) -> Option<(Shape, usize)> {
-    let write = |place: &usize| operations.get(*place).and_then(|o| o.as_ref().ok());
-    let first = places.first().and_then(write)?;
+    let mut writes = writes.map_while(|write| write).peekable();
+    let first = *writes.peek()?;
     let shared = shape(first)?;
     let mut seen = HashSet::new();
-    let alike = places.iter().map_while(write).take_while(|write| {
+    let alike = writes.take_while(|write| {
         Arc::ptr_eq(&write.resource, &first.resource)
             && shape(write).as_ref() == Some(&shared)
             && record_of(write).is_none_or(|key| seen.insert(key))
@@ -43,14 +41,14 @@ pub(super) struct Locked<'a> {
     pub(super) deletes: bool,
 }
 
-/// The rows that a batch changes, resource by resource in the order of their names. Empty where a
+/// The rows that writes change, resource by resource in the order of their names. Empty where a
 /// single row needs no order.
-pub(super) fn locks(operations: &[Result<Write, Error>]) -> Vec<Locked<'_>> {
+pub(super) fn locks<'w>(writes: impl Iterator<Item = &'w Write>) -> Vec<Locked<'w>> {
     let mut locks: BTreeMap<&str, Locked<'_>> = BTreeMap::new();
     let mut seen = HashSet::new();
-    for write in operations.iter().flatten() {
+    for write in writes {
         let Some(key) = &write.key else { continue };
-        if write.change.is_err() {
+        if matches!(write.change, Err(_) | Ok(Change::Create(_))) {
             continue;
         }
         let name = write.resource.name.as_str();
