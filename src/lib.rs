@@ -6,6 +6,7 @@
 //! - [`version`] and [`precondition`]: from the header `If-Match` to the predicate.
 //! - [`record`]: the compare-and-set, and what becomes of a write that misses.
 //! - [`merge`]: three-way merge of rows, field by field.
+//! - [`feed`]: the change log as an order that readers can go on in.
 //! - [`catalog`]: what PostgreSQL says the tables are.
 //! - [`db`]: connections, migrations, and what the database's errors mean.
 //! - [`http`]: routes, envelope, the accept loop.
@@ -19,6 +20,7 @@ pub mod config;
 mod console;
 pub mod db;
 pub mod error;
+pub mod feed;
 pub mod heavy;
 pub mod http;
 pub mod json;

@@ -13,6 +13,8 @@ use crate::catalog::{store, watch};
 use crate::config::Config;
 use crate::db::connect::{self, OLDEST};
 use crate::db::{Db, migrate, sweep};
+use crate::feed;
+use crate::feed::pulse::Feed;
 use crate::http::{self, App, Limits};
 use crate::record::retention;
 use crate::{operation, sync};
@@ -78,6 +80,7 @@ pub async fn start(database_url: &str, config: Config) -> Result<Service, StartE
         return Err(StartError::NotMigrated);
     }
     let mut catalog = store::load(&mut conn).await?;
+    let keys = feed::store::keys(&mut conn).await?;
     conn.close().await?;
     let problems = config.apply(&mut catalog);
     if !problems.is_empty() {
@@ -98,6 +101,8 @@ pub async fn start(database_url: &str, config: Config) -> Result<Service, StartE
             .keep_mutations_days
             .map_or(KEEP_MUTATIONS_DAYS, NonZeroU16::get)
             .into(),
+        feed: Feed::new(keys),
+        reads: Arc::default(),
         openapi: http::openapi::serve::Cache::default(),
         metrics: http::metrics::Metrics::default(),
     };
@@ -107,6 +112,7 @@ pub async fn start(database_url: &str, config: Config) -> Result<Service, StartE
         tokio::spawn(retention::run(db.clone(), catalog.clone())),
         tokio::spawn(sweep::run(db.clone(), operation::purge::STEP)),
         tokio::spawn(sweep::run(db.clone(), sync::purge::STEP)),
+        tokio::spawn(app.feed.clone().run(db.clone())),
         tokio::spawn(watch::run(db, catalog, refresh, Arc::new(config))),
     ];
     Ok(Service { router, app, tasks })

@@ -33,6 +33,7 @@ SELECT counterfoil.fingerprint(), json_build_object(
             'table', c.relname,
             'version_column', r.version_column,
             'history', r.history,
+            'log', r.log,
             'comment', obj_description(c.oid, 'pg_class'),
             'key', (
                 SELECT json_agg(a.attname ORDER BY k.place)

@@ -63,6 +63,8 @@ pub struct Resource {
     pub columns: Vec<Column>,
     /// Whether accepted creates and updates are logged (deletes always are).
     pub history: bool,
+    /// Which log of its name it has; another one once something may have been written unlogged.
+    pub log: String,
     /// The table's comment, for people.
     pub comment: Option<String>,
     /// The foreign keys to other tables, for people and forms.

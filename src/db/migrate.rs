@@ -6,10 +6,11 @@ use sqlx::{PgConnection, SqlSafeStr as _};
 const TABLE: &str = "counterfoil.migration";
 
 /// Every migration, oldest first. One that has been released is never edited.
-const MIGRATIONS: [(i64, &str, &str); 4] = [
+const MIGRATIONS: [(i64, &str, &str); 5] = [
     (1, "records", include_str!("../../migrations/0001_records.sql")),
     (2, "retention", include_str!("../../migrations/0002_retention.sql")),
     (3, "operations", include_str!("../../migrations/0003_operations.sql")),
+    (4, "feed", include_str!("../../migrations/0004_feed.sql")),
     (5, "push", include_str!("../../migrations/0005_push.sql")),
 ];
 

@@ -19,7 +19,7 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use sqlx::Connection as _;
 use sqlx::postgres::{PgConnectOptions, PgConnection};
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, timeout};
 
 use crate::db::backend::Backend;
@@ -53,6 +53,7 @@ const QUEUE_TIME: Duration = Duration::from_secs(5);
 pub struct Db {
     writes: Queue,
     reads: Queue,
+    written: Arc<Notify>,
 }
 
 #[derive(Clone, Debug)]
@@ -85,6 +86,7 @@ impl Db {
         Self {
             writes: Queue::start(options, connections),
             reads: Queue::start(options, connections.div_ceil(2)),
+            written: Arc::default(),
         }
     }
 
@@ -116,7 +118,14 @@ impl Db {
         T: Send + 'static,
         F: for<'c> FnOnce(&'c mut PgConnection) -> BoxFuture<'c, Result<T, Fault>> + Send + 'static,
     {
-        self.writes.run(job).await
+        let result = self.writes.run(job).await;
+        self.written.notify_one();
+        result
+    }
+
+    /// Resolves when something may have been written since it last did; for one who waits.
+    pub async fn written(&self) {
+        self.written.notified().await;
     }
 }
 

@@ -24,6 +24,8 @@ use tower_http::catch_panic::CatchPanicLayer;
 use crate::catalog::Catalog;
 use crate::db::Db;
 use crate::error::{Code, Error};
+use crate::feed::pulse::Feed;
+use crate::feed::stream::Reads;
 use crate::record;
 
 /// What every handler works with.
@@ -41,6 +43,10 @@ pub struct App {
     pub keep_operations_hours: i32,
     /// For how many days the results of pushed mutations are kept.
     pub keep_mutations_days: i32,
+    /// What all readers of the feed share.
+    pub feed: Arc<Feed>,
+    /// What its streams read together.
+    pub reads: Arc<Reads>,
     /// The description of the resources, as it was last written.
     pub openapi: openapi::serve::Cache,
     /// What is counted for `/metrics`.
@@ -62,6 +68,7 @@ impl Default for Limits {
 
 /// Every route, in one list; the demo's page only where it is wanted.
 pub fn router(app: App, cors_origins: &[String], demo: bool) -> Router {
+    use crate::feed::http as feed;
     use crate::operation::http as operations;
     use record::{http as records, past};
     let metrics = app.metrics.clone();
@@ -80,6 +87,9 @@ pub fn router(app: App, cors_origins: &[String], demo: bool) -> Router {
         .route("/api/v1/operations/{id}", get(operations::show))
         .route("/api/v1/operations/{id}/retry", post(operations::retry))
         .route("/api/v1/operations/{id}/resolve", post(operations::resolve))
+        .route("/api/v1/sync/pull", get(feed::pull))
+        .route("/api/v1/sync/snapshot", get(feed::snapshot))
+        .route("/api/v1/sync/stream", get(crate::feed::stream::http::stream))
         .route("/api/v1/{resource}", get(records::list).post(records::create))
         .route(
             "/api/v1/{resource}/{id}",

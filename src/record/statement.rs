@@ -11,7 +11,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::catalog::kind::Kind;
 use crate::catalog::store::{name_literal, typed_default};
-use crate::catalog::{Column, Resource};
+use crate::catalog::{Column, Resource, quote_literal};
 use crate::record::body::Assignments;
 use crate::record::statement::given::Given;
 
@@ -153,10 +153,17 @@ fn key_equals(resource: &Resource, parts: &[String]) -> String {
 /// The id under which the change log knows the record whose key the parameters from `$1` on are: as
 /// PostgreSQL spells the values, whatever spelling the client chose.
 pub fn record_id(resource: &Resource) -> String {
+    id(resource, |i, c| format!("(${}::{})", i + 1, c.cast_type))
+}
+
+/// The id under which the change log knows the row `t`.
+pub fn row_id(resource: &Resource) -> String {
+    id(resource, |_, c| format!("t.{}", c.quoted))
+}
+
+fn id(resource: &Resource, value: impl Fn(usize, &Column) -> String) -> String {
     let parts = resource.key_columns().enumerate();
-    let parts: Vec<_> = parts
-        .map(|(i, c)| c.canonical.replace("{}", &format!("(${}::{})", i + 1, c.cast_type)))
-        .collect();
+    let parts: Vec<_> = parts.map(|(i, c)| c.canonical.replace("{}", &value(i, c))).collect();
     match parts.as_slice() {
         [part] => part.clone(),
         parts => {
@@ -167,7 +174,7 @@ pub fn record_id(resource: &Resource) -> String {
 }
 
 /// The parts of `t`'s key as one text array.
-fn key_parts(resource: &Resource) -> String {
+pub fn key_parts(resource: &Resource) -> String {
     let parts: Vec<_> = resource.key_columns().map(|c| format!("t.{}::text", c.quoted)).collect();
     format!("ARRAY[{}]", parts.join(", "))
 }
@@ -412,25 +419,20 @@ pub fn moment(column: &str) -> String {
     format!("to_char({column} AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"')")
 }
 
-/// A row of the change log as text, without what the caller may not know of.
+/// A row of the change log as text, without what the caller may not know of. Where columns are hidden,
+/// only those that the table has now are shown: another name of old may stand for what is hidden.
 pub fn document(resource: &Resource, doc: &str) -> String {
-    let hidden: Vec<_> = resource
-        .columns
-        .iter()
-        .filter(|c| c.hidden)
-        .map(|c| crate::catalog::quote_literal(&c.name))
-        .collect();
-    if hidden.is_empty() {
-        format!("{doc}::text")
-    } else {
-        // Not by way of `jsonb`, which would sort the fields of a `json` column too.
-        format!(
-            "(SELECT '{{' || string_agg(to_json(m.key)::text || ':' || m.value::text, ',' ORDER BY m.place) || '}}' \
-             FROM json_each({doc}) WITH ORDINALITY AS m(key, value, place) \
-             WHERE m.key <> ALL (ARRAY[{}]))",
-            hidden.join(", ")
-        )
+    if resource.columns.iter().all(|c| !c.hidden) {
+        return format!("{doc}::text");
     }
+    let shown: Vec<_> = resource.readable().map(|c| quote_literal(&c.name)).collect();
+    // Not by way of `jsonb`, which would sort the fields of a `json` column too.
+    format!(
+        "(SELECT '{{' || string_agg(to_json(m.key)::text || ':' || m.value::text, ',' ORDER BY m.place) || '}}' \
+         FROM json_each({doc}) WITH ORDINALITY AS m(key, value, place) \
+         WHERE m.key = ANY (ARRAY[{}]))",
+        shown.join(", ")
+    )
 }
 
 /// What an update sets, as the row's JSON has it: spelled by PostgreSQL, with its defaults. A default

@@ -17,6 +17,7 @@ mod catalogue;
 mod console;
 mod demo;
 mod errors;
+mod feed;
 mod fuzzed;
 mod idempotency;
 mod increments;
