@@ -56,7 +56,7 @@ pub struct Service {
     pub router: Router,
     /// What its handlers work with.
     pub app: App,
-    tasks: [JoinHandle<()>; 4],
+    tasks: [JoinHandle<()>; 5],
 }
 
 impl Drop for Service {

@@ -86,6 +86,7 @@ async fn rows(
             resource: resource.name.clone(),
             id: row.try_get("id")?,
             version: row.try_get("version")?,
+            deleted: false,
             row: Some(row.try_get("row")?),
             by: None,
             at: None,
@@ -127,7 +128,7 @@ fn statement(resource: &Resource, goes_on: bool) -> String {
     format!(
         "SELECT p.n, p.total, p.all_rows, {id} AS id, t.{version} AS version, {row} AS row, {parts} AS key \
          FROM (SELECT {names}, w.n, w.total, w.weight, w.all_rows FROM (\
-         SELECT r.*, row_number() OVER up AS n, sum(r.weight) OVER up AS total, count(*) OVER () AS all_rows \
+         SELECT r.*, row_number() OVER up AS n, sum(r.weight) OVER up::int8 AS total, count(*) OVER () AS all_rows \
          FROM (SELECT {keys}, {weight} AS weight FROM {table} AS t{after} ORDER BY {key} LIMIT $1 + 1) AS r \
          WINDOW up AS (ROWS UNBOUNDED PRECEDING)) AS w \
          WHERE w.n <= $1 AND w.total - w.weight < $2) AS p \
