@@ -110,9 +110,8 @@ impl Reads {
             Some(Ok(event)) => event.more || event.position >= newest,
             Some(Err(_)) => false,
         };
-        let same = |(name, c, read): &&(&str, Cursor, Read)| {
-            *name == form && c == cursor && current(read)
-        };
+        let same =
+            |(name, c, read): &&(&str, Cursor, Read)| *name == form && c == cursor && current(read);
         if let Some((.., read)) = kept.iter().find(same) {
             return read.clone();
         }

@@ -29,5 +29,6 @@ mod openapi;
 mod operations;
 mod push;
 mod retention;
+mod rxdb;
 mod values;
 mod walkthrough;

@@ -47,7 +47,13 @@ impl Push {
     }
 
     /// What a write came to.
-    pub(super) fn ended(&self, pushed: &Pushed, found: &Found, write: &Write, ended: Ended) -> Line {
+    pub(super) fn ended(
+        &self,
+        pushed: &Pushed,
+        found: &Found,
+        write: &Write,
+        ended: Ended,
+    ) -> Line {
         let outcome = match ended {
             Ended::Run(outcome, _) => outcome,
             Ended::Failed(error) => return self.refused(pushed, found, error),
@@ -60,9 +66,11 @@ impl Push {
         let holds = Line { became, ..Line::holds() };
         match outcome {
             Outcome::Applied(row) | Outcome::Created(row, _) | Outcome::AlreadyApplied(row) => {
-                // Triggers and types may have made another row of it.
-                let as_sent = serde_json::from_str::<Fields>(&row.json)
-                    .is_ok_and(|fields| pushed.wanted.is_in(&self.resource, &fields));
+                // Triggers and types may have made another row of it. A client that says who it is may wait until
+                // it pulls that; another would be in conflict with its own row.
+                let as_sent = self.client.is_some()
+                    || serde_json::from_str::<Fields>(&row.json)
+                        .is_ok_and(|fields| pushed.wanted.is_in(&self.resource, &fields));
                 let document = (!as_sent).then(|| self.row(&row));
                 Line { document, ..holds }
             }

@@ -122,7 +122,10 @@ pub fn obstacle(resource: &Resource) -> Option<&'static str> {
 pub fn told(resource: &Resource, row: &str, version: Version, deleted: bool) -> String {
     let key = resource.key_columns().next();
     let plain = key.is_none_or(|key| matches!(key.kind, Kind::Text(_) | Kind::Uuid));
-    if plain && !deleted && let Some(rest) = row.strip_prefix('{') {
+    if plain
+        && !deleted
+        && let Some(rest) = row.strip_prefix('{')
+    {
         return format!("{{\"{DELETED}\":false,{rest}");
     }
     let Ok(mut fields) = serde_json::from_str::<Fields>(row) else { return row.to_owned() };

@@ -131,9 +131,10 @@ impl Page {
         let mut wanted = Wanted::new(&self.catalog, &self.filter, epoch, cursor.position);
         wanted.limit = i64::try_from(limit).unwrap_or(i64::MAX);
         (wanted.bytes, wanted.last_rows) = (BYTES, true);
-        let read = self.app.db.read(move |conn| {
-            async move { crate::feed::store::page(conn, &wanted).await }.boxed()
-        });
+        let read = self
+            .app
+            .db
+            .read(move |conn| async move { crate::feed::store::page(conn, &wanted).await }.boxed());
         let read = read.await.map_err(|fault| self.app.failure(&fault))?;
         let read = read.map_err(|expired| expired.error(&self.filter))?;
         cursor.position = read.position;
@@ -141,7 +142,8 @@ impl Page {
     }
 
     async fn copy(&mut self, limit: usize) -> Result<(Vec<Change>, bool), Error> {
-        let place = self.from.as_ref().and_then(|from| Place::read(&from.place)).unwrap_or_default();
+        let place =
+            self.from.as_ref().and_then(|from| Place::read(&from.place)).unwrap_or_default();
         let filter = self.filter.clone();
         let read = self.app.db.read(move |conn| {
             async move {
@@ -266,7 +268,9 @@ pub async fn stream(
     let now = || Cursor::new(Kind::Pull, keys.epoch, *app.feed.newest().borrow(), &filter);
     let cursor = match last_event_id(&headers) {
         Some(id) => Cursor::read(&id, "Last-Event-ID", Kind::Pull, &filter, &keys)?,
-        None => given.map_or_else(now, |given| Cursor { kind: Kind::Pull, place: Vec::new(), ..given }),
+        None => {
+            given.map_or_else(now, |given| Cursor { kind: Kind::Pull, place: Vec::new(), ..given })
+        }
     };
     let form = if followed { &FOLLOWED } else { &OVERHEARD };
     let follow = Follow { asked: Some(name), catalog, filter, cursor, announce: true, form };

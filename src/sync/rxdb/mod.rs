@@ -138,8 +138,7 @@ impl Push {
             return self.write(Draft::delete(key.clone(), precondition), None);
         }
         let Some(changes) = wanted.changes(&self.resource, assumed) else { return Step::Holds };
-        let draft =
-            Draft::patch(&self.resource, key.clone(), precondition, "", changes.as_bytes());
+        let draft = Draft::patch(&self.resource, key.clone(), precondition, "", changes.as_bytes());
         let step = self.write(draft, resolve);
         match step {
             Step::Write(mut write) if resolve.is_some() => {

@@ -72,7 +72,7 @@ impl Copy {
 
 /// Waits until every change that is committed can be read: transactions of other tests, in other
 /// databases of the same server, hold the horizon back, too.
-async fn settled(server: &Server) {
+pub async fn settled(server: &Server) {
     let newest = server.value("SELECT pg_snapshot_xmax(pg_current_snapshot())").await.unwrap();
     let passed = format!("SELECT pg_snapshot_xmin(pg_current_snapshot()) >= '{newest}'::xid8");
     crate::support::wait_until("the horizon has passed", async || {

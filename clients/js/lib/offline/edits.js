@@ -3,6 +3,7 @@
 
 import { copy, equal, parse, stringify } from '../json.js';
 import { recordKey } from './tables.js';
+import { uuid } from './uuid.js';
 
 /** Most edits that are sent at once, and about how many characters. The server takes 500 and 1 MiB. */
 const MOST = 200;
@@ -14,7 +15,7 @@ export async function identity(tx) {
 }
 
 function newIdentity(tx) {
-  const client = { id: globalThis.crypto.randomUUID(), next: 1 };
+  const client = { id: uuid(), next: 1 };
   tx.put('meta', 'client', client);
   return client;
 }

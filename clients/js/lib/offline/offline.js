@@ -10,6 +10,7 @@ import { Problem } from './problem.js';
 import { Rhythm } from './rhythm.js';
 import { listen } from './stream.js';
 import { recordId, recordKey, resourcePrefix } from './tables.js';
+import { uuid } from './uuid.js';
 
 /** Most changes of a page. */
 const PAGE = 500;
@@ -310,7 +311,7 @@ export class OfflineResource {
     const { keyFields } = this.#link;
     const row = { ...data };
     if (id !== undefined) keyFields.forEach((field, part) => (row[field] ??= [id].flat()[part]));
-    if (keyFields.length === 1) row[keyFields[0]] ??= globalThis.crypto.randomUUID();
+    if (keyFields.length === 1) row[keyFields[0]] ??= uuid();
     const missing = keyFields.find((field) => row[field] === undefined);
     if (missing !== undefined) throw new TypeError(`The row has no "${missing}", which is a part of its key`);
     const made = keyFields.length === 1 ? row[keyFields[0]] : keyFields.map((field) => row[field]);
