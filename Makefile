@@ -11,7 +11,7 @@ target := $(or $(CARGO_TARGET_DIR),target)
 # What the tests need, by the names of scripts/setup.sh.
 test_needs := rust cc postgres venv node chromium
 
-.PHONY: help run reset test lint bench openapi fuzz-api docker-check clean setup setup-test
+.PHONY: help run reset test lint bench bench-feed openapi fuzz-api docker-check clean setup setup-test
 
 run: setup ## build and start it with a private PostgreSQL and the demo (LISTEN=127.0.0.1:8080, ARGS=...)
 	cargo build --release --bin counterfoil
@@ -32,7 +32,10 @@ lint: setup ## formatting, lints and the documentation's links
 	cargo doc --no-deps --document-private-items --quiet
 
 bench: setup ## speed beside pgbench and a bare handler (ARGS=...)
-	cargo bench $(if $(ARGS),-- $(ARGS))
+	cargo bench --bench http $(if $(ARGS),-- $(ARGS))
+
+bench-feed: setup ## a million changes pulled beside psql, and ten thousand idle streams
+	cargo bench --bench feed
 
 openapi: setup ## write openapi.yaml anew
 	COUNTERFOIL_WRITE=openapi.yaml cargo test --quiet --test api openapi_yaml

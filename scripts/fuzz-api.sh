@@ -42,6 +42,7 @@ for ((i = 0; i < 600 && ${#url} == 0; i++)); do
 done
 [ -n "$url" ] || { cat "$work/log" >&2 && exit 1; }
 
+# A stream has no end to wait for.
 status=0
 root=$PWD
 cd "$work" # it leaves files where it runs
@@ -50,6 +51,7 @@ SCHEMATHESIS_HOOKS=$root/tests/fuzz/hooks.py \
     run "$url/openapi.json" \
     --checks all --max-examples "$cases" --suppress-health-check all --warnings off \
     --generation-allow-x00 true --continue-on-failure \
+    --exclude-path /api/v1/sync/stream \
     ${rest[@]+"${rest[@]}"} >"$work/report" 2>&1 || status=$?
 
 # What the service itself logged as its own failure counts, too.

@@ -3,6 +3,7 @@
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use hmac::digest::Key;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
 
@@ -114,10 +115,10 @@ impl Cursor {
 }
 
 fn sign(keys: &Keys, bytes: &[u8]) -> Hmac<Sha256> {
-    let mut mac = Hmac::<Sha256>::new_from_slice(&keys.secret).unwrap_or_else(|_| {
-        // HMAC takes keys of any length.
-        Hmac::new(&Default::default())
-    });
+    // HMAC fills a short key up with zeros; ours is shorter than a block.
+    let mut key = Key::<Hmac<Sha256>>::default();
+    key.iter_mut().zip(&keys.secret).for_each(|(to, from)| *to = *from);
+    let mut mac = Hmac::<Sha256>::new(&key);
     mac.update(bytes);
     mac
 }

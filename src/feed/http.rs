@@ -112,15 +112,12 @@ pub async fn snapshot(
         Some(after) => after,
         None => Cursor::new(Kind::Snapshot, begun.epoch, begun.position, &filter),
     };
-    let (after, cursor) = match next {
-        Some(place) => {
-            cursor.place = place.write();
-            (Some(cursor.write(&keys)), None)
-        }
-        None => {
-            let pull = Cursor { kind: Kind::Pull, place: Vec::new(), ..cursor };
-            (None, Some(pull.write(&keys)))
-        }
+    let (after, cursor) = if let Some(place) = next {
+        cursor.place = place.write();
+        (Some(cursor.write(&keys)), None)
+    } else {
+        let pull = Cursor { kind: Kind::Pull, place: Vec::new(), ..cursor };
+        (None, Some(pull.write(&keys)))
     };
     let body = format!(
         r#"{{"changes":{},"after":{},"cursor":{}}}"#,

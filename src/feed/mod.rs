@@ -49,12 +49,12 @@ impl Filter {
     ///
     /// # Errors
     /// `INVALID_QUERY`, with the name of what cannot be followed.
-    pub fn read(catalog: &Catalog, named: Option<&str>) -> Result<Self, Error> {
-        let Some(named) = named else {
+    pub fn read(catalog: &Catalog, list: Option<&str>) -> Result<Self, Error> {
+        let Some(list) = list else {
             let resources = catalog.resources().filter(|r| r.history).cloned().collect();
             return Ok(Self { resources, all: true });
         };
-        let mut names: Vec<_> = named.split(',').map(str::trim).collect();
+        let mut names: Vec<_> = list.split(',').collect();
         names.sort_unstable();
         names.dedup();
         if names.len() > MOST_NAMES {

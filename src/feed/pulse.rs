@@ -65,7 +65,8 @@ impl Feed {
             }
             match db.read(|conn| async move { store::look(conn).await }.boxed()).await {
                 Ok(look) => {
-                    if look.keys.epoch != self.keys.load().epoch {
+                    let another = look.keys.epoch != self.keys.load().epoch;
+                    if another {
                         tracing::warn!(
                             "the database was restored or replaced: all cursors have ended"
                         );
@@ -74,9 +75,8 @@ impl Feed {
                     self.keys.store(Arc::new(look.keys));
                     let lag = horizon.lag(look.horizon, look.next).max(look.lag_ms);
                     self.lag_ms.store(lag, Ordering::Relaxed);
-                    // Told also where it went back: then the readers' cursors have ended.
                     self.newest.send_if_modified(|newest| {
-                        std::mem::replace(newest, look.newest) != look.newest
+                        std::mem::replace(newest, look.newest) != look.newest || another
                     });
                 }
                 Err(fault) => tracing::warn!(?fault, "the change log could not be looked at"),

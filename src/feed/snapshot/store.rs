@@ -126,12 +126,12 @@ fn statement(resource: &Resource, goes_on: bool) -> String {
         .map(|(i, c)| format!("t.{} AS k{i}", c.quoted))
         .collect();
     format!(
-        "SELECT p.n, p.total, p.all_rows, {id} AS id, t.{version} AS version, {row} AS row, {parts} AS key \
+        "SELECT p.n, p.total::int8 AS total, p.all_rows, {id} AS id, t.{version} AS version, {row} AS row, {parts} AS key \
          FROM (SELECT {names}, w.n, w.total, w.weight, w.all_rows FROM (\
-         SELECT r.*, row_number() OVER up AS n, sum(r.weight) OVER up::int8 AS total, count(*) OVER () AS all_rows \
-         FROM (SELECT {keys}, {weight} AS weight FROM {table} AS t{after} ORDER BY {key} LIMIT $1 + 1) AS r \
+         SELECT r.*, row_number() OVER up AS n, sum(r.weight) OVER up AS total, count(*) OVER () AS all_rows \
+         FROM (SELECT {keys}, {weight} AS weight FROM {table} AS t{after} ORDER BY {key} LIMIT $1::int8 + 1) AS r \
          WINDOW up AS (ROWS UNBOUNDED PRECEDING)) AS w \
-         WHERE w.n <= $1 AND w.total - w.weight < $2) AS p \
+         WHERE w.n <= $1 AND w.total - w.weight < $2::int8) AS p \
          JOIN {table} AS t ON ({key}) = ({joined})",
         id = row_id(resource),
         version = resource.version_column().quoted,

@@ -35,6 +35,11 @@ const MOST: usize = 16_000;
 
 static PLACES: Semaphore = Semaphore::const_new(MOST);
 
+/// How many streams are open.
+pub fn streams() -> usize {
+    MOST - PLACES.available_permits()
+}
+
 /// `GET /api/v1/sync/stream`
 pub async fn stream(
     State(app): State<App>,
@@ -174,6 +179,9 @@ impl Reader {
             if self.ended {
                 return None;
             }
+            if let Err(error) = self.still_fits() {
+                return Some(self.reset(&error));
+            }
             // Also where much is written for others.
             let silent = self.spoke.elapsed();
             if silent >= HEARTBEAT {
@@ -183,12 +191,8 @@ impl Reader {
             if !self.more && newest <= self.cursor.position {
                 match self.wait(HEARTBEAT.saturating_sub(silent)).await {
                     Woken::Ending => return None,
-                    Woken::Newer => {}
-                    Woken::Silence => continue,
+                    Woken::Newer | Woken::Silence => continue,
                 }
-            }
-            if let Err(error) = self.still_fits() {
-                return Some(self.reset(&error));
             }
             match self.read().await {
                 Ok(Ok(event)) => {

@@ -16,6 +16,7 @@ use prometheus_client::registry::Registry;
 
 use crate::db::Load;
 use crate::error::{Code, Error};
+use crate::feed::stream;
 use crate::http::metrics::Metrics;
 use crate::http::metrics::labels::Label;
 use crate::http::{App, server};
@@ -33,6 +34,7 @@ pub async fn metrics(State(app): State<App>) -> Result<Response, Error> {
     let mut registry = Registry::with_prefix("counterfoil");
     counted(&mut registry, &app.metrics);
     database(&mut registry, &app.db.loads(), waiting);
+    feed(&mut registry, app.feed.lag_ms());
     process(&mut registry);
     let mut text = String::new();
     prometheus_text::encode(&mut text, &registry)
@@ -81,6 +83,16 @@ fn database(registry: &mut Registry, loads: &[Load], waiting: Option<Vec<(&'stat
     registry.register("database_connections_open", "Connections there are", open);
     registry.register("database_queue", "Requests that wait for a connection", queued);
     registry.register("overloads", "Requests turned away for want of a connection", overloads);
+}
+
+/// How far readers of the feed are behind, and how many wait for more.
+fn feed(registry: &mut Registry, lag_ms: i64) {
+    let [lag, streams] = [Gauge::<i64>::default(), Gauge::default()];
+    lag.set(lag_ms);
+    let help = "For how long an open transaction has kept later changes from the feed";
+    registry.register("feed_lag_milliseconds", help, lag);
+    streams.set(i64::try_from(stream::http::streams()).unwrap_or(i64::MAX));
+    registry.register("feed_streams", "Streams of the feed that are open", streams);
 }
 
 fn process(registry: &mut Registry) {

@@ -160,6 +160,9 @@ fn details() -> Value {
             "base_available": { "type": "boolean", "description": "Whether the row that the client had is known" },
             "mergeable": { "type": "boolean", "description": "Whether no field truly clashes" },
             "constraint": text("The database's name of the rule"),
+            "resource": text("The resource that is to blame"),
+            "reason": text("Why a cursor has ended: `database`, `retention` or `resources`"),
+            "snapshot": text("The address at which to start again"),
             "your_version": version("The newest version that the request named"),
             "current_version": version("The version that the record is at"),
             "kind": {

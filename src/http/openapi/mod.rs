@@ -2,6 +2,7 @@
 //! answers themselves, so that the two cannot part.
 
 mod failure;
+mod feed;
 mod filter;
 mod fixed;
 mod names;
@@ -34,9 +35,10 @@ pub fn document(catalog: &Catalog) -> Value {
     let mut paths = fixed::paths();
     paths.extend(several::paths());
     paths.extend(push::paths());
+    paths.extend(feed::paths());
     let mut schemas = failure::schemas();
     let mut responses = failure::responses();
-    let mut tags = vec![fixed::tag(), several::tag(), push::tag()];
+    let mut tags = vec![fixed::tag(), several::tag(), feed::tag()];
     for (name, resource) in names::assign(catalog) {
         let described = resource::Described { resource, name: &name };
         paths.extend(described.paths());
@@ -125,9 +127,11 @@ mod tests {
         let paths: Vec<_> = document["paths"].as_object().unwrap().keys().collect();
         let several: Vec<_> = several::paths().keys().cloned().collect();
         let fixed = ["/healthz", "/metrics", "/openapi.json", "/readyz"].map(str::to_owned);
+        let feed = feed::paths().keys().cloned().collect::<Vec<_>>();
         let push = push::paths().keys().cloned().collect::<Vec<_>>();
-        let mut expected: Vec<_> = several.into_iter().chain(push).chain(fixed).collect();
-        expected.sort_by_key(|path| !path.starts_with("/api"));
+        let mut expected: Vec<_> =
+            several.into_iter().chain(push).chain(feed).chain(fixed).collect();
+        expected.sort();
         assert_eq!(paths, expected.iter().collect::<Vec<_>>());
         let schemas: Vec<_> =
             document["components"]["schemas"].as_object().unwrap().keys().collect();

@@ -1,8 +1,12 @@
 //! The feed: no committed change is ever skipped, and a cursor goes on where it stood.
 
+mod crowd;
 mod cursors;
 mod pages;
 mod plan;
+mod snapshots;
+mod streams;
+mod writers;
 
 use std::collections::BTreeMap;
 
@@ -58,7 +62,7 @@ impl Copy {
 
     /// Pulls until there is nothing more, and the horizon has passed all that is committed.
     async fn catch_up(&mut self, server: &Server, more: &str) {
-        crate::feed::settled(server).await;
+        settled(server).await;
         while self.pull(server, more).await {}
     }
 
