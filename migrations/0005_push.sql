@@ -5,7 +5,7 @@ create table counterfoil.sync_client (
     client_id uuid not null,
     -- All up to this one are decided.
     last_mutation_id bigint not null check (last_mutation_id >= 0),
-    -- The client has the results up to this one; they are let go.
+    -- The client has the results up to this one.
     acknowledged bigint not null default 0,
     created_at timestamptz not null default clock_timestamp(),
     seen_at timestamptz not null default clock_timestamp(),
@@ -28,11 +28,11 @@ create table counterfoil.sync_mutation (
     -- row as it had it, where that is no version of the change log.
     seen_version integer,
     seen_row text,
-    -- Its line in the answer.
-    result text not null,
+    -- Its line in the answer, until the client has it.
+    result text,
     expires_at timestamptz not null,
     primary key (tenant, client_id, id)
-);
+) with (fillfactor = 90);
 create index sync_mutation_expired on counterfoil.sync_mutation (expires_at);
 
 -- One small step of the purge. It passes by what somebody else holds, and touches no client's line; gives how many it let go.

@@ -13,11 +13,10 @@ use crate::catalog::{store, watch};
 use crate::config::Config;
 use crate::db::connect::{self, OLDEST};
 use crate::db::{Db, migrate, sweep};
-use crate::feed;
 use crate::feed::pulse::Feed;
 use crate::http::{self, App, Limits};
 use crate::record::retention;
-use crate::{operation, sync};
+use crate::{feed, operation, sync};
 
 /// Connections to the database where nothing else is said: enough to keep a small server's cores
 /// busy, few enough for PostgreSQL to serve them side by side.

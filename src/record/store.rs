@@ -335,7 +335,7 @@ pub(super) fn conflicting(
         yours,
         by: newest.filter(|newest| newest.version == row.version).map(|newest| newest.by),
         kind: match write.verb {
-            Verb::Create => "create_create",
+            Verb::Create if write.precondition.if_match.is_none() => "create_create",
             Verb::Delete => "delete_update",
             _ => "update_update",
         },

@@ -162,7 +162,7 @@ impl Push {
 
     /// The status and code of the first refusal, and every refusal in its details; `None` where there is
     /// none.
-    pub(super) fn refusal(&self, fresh: &[Mutation], lines: &[Line]) -> Option<Error> {
+    pub(super) fn refusal(fresh: &[Mutation], lines: &[Line]) -> Option<Error> {
         let refused = fresh.iter().zip(lines).filter(|(_, line)| line.version.is_none());
         let (mutation, first) =
             refused.clone().find_map(|(m, line)| Some((m, line.error.as_ref()?)))?;

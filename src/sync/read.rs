@@ -45,10 +45,11 @@ pub fn read(
     }
     let client = client.ok_or_else(|| member::missing("client_id"))?;
     let mutations = mutations.ok_or_else(|| member::missing("mutations"))?;
-    let mutation = |(index, raw): (usize, &Box<RawValue>)| {
-        mutation(catalog, actor, raw).map_err(|error| error.detail("index", index))
+    let mutation = |(index, raw): (usize, Box<RawValue>)| {
+        mutation(catalog, actor, &raw).map_err(|error| error.detail("index", index))
     };
-    let mutations = mutations.iter().enumerate().map(mutation).collect::<Result<Vec<_>, _>>()?;
+    let mutations =
+        mutations.into_iter().enumerate().map(mutation).collect::<Result<Vec<_>, _>>()?;
     let gap = mutations.windows(2).find(|pair| pair[1].id != pair[0].id + 1);
     if let Some(pair) = gap {
         return Err(answer::misplaced(pair[1].id, pair[0].id + 1));

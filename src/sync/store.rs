@@ -40,13 +40,17 @@ impl Work for Push {
         *self.became.lock().unwrap_or_else(PoisonError::into_inner) =
             became.map(|(place, became)| (lines.len() + place, became)).collect();
         if self.atomic
-            && let Some(refusal) = self.refusal(fresh, &decided)
+            && let Some(refusal) = Self::refusal(fresh, &decided)
         {
             return Ok(End::Rollback(Err(refusal)));
         }
         let done = decided.iter().take_while(|line| line.status != Status::Retry).count();
         let last = fresh.get(..done).and_then(<[_]>::last).map_or(client.last, |last| last.id);
         let waits = done < decided.len();
+        // What is pushed again must not hold already.
+        if decided[done..].iter().any(|line| line.status != Status::Retry) {
+            return Err(Fault::Overloaded);
+        }
         if done > 0 || self.acknowledged > client.acknowledged {
             keep(conn, self, &client, &fresh[..done], &decided[..done], last).await?;
         }
@@ -81,11 +85,13 @@ impl Push {
         }
         let before = self.mutations.iter().take_while(|mutation| mutation.id <= client.last);
         let line = |mutation: &Mutation| match stored.get(&mutation.id) {
-            None => Err(answer::expired(mutation.id, client.last)),
+            None | Some(Stored { result: None, .. }) => {
+                Err(answer::expired(mutation.id, client.last))
+            }
             Some(stored) if stored.fingerprint != mutation.fingerprint.0 => {
                 Err(answer::reused(mutation.id, client.last))
             }
-            Some(stored) => Ok(answer::replayed(&stored.result)),
+            Some(Stored { result: Some(result), .. }) => Ok(answer::replayed(result)),
         };
         before.map(line).collect()
     }
@@ -210,7 +216,8 @@ struct Stored {
     record: Option<String>,
     version: Option<Version>,
     seen: Option<Seen>,
-    result: String,
+    /// Its line; `None` where the client has it.
+    result: Option<String>,
 }
 
 async fn stored(
@@ -242,7 +249,8 @@ async fn stored(
     Ok(stored)
 }
 
-/// Keeps what was decided, moves the client's line, and lets go of what the client has.
+/// Keeps what was decided, moves the client's line, and lets go of the results that the client has. What
+/// those mutations came to is kept: others in the client's queue may be based on them.
 async fn keep(
     conn: &mut PgConnection,
     push: &Push,
@@ -270,7 +278,7 @@ async fn keep(
          SELECT $1, $2::uuid, m.*, clock_timestamp() + make_interval(days => $3) FROM unnest( \
          $4::bigint[], $5::bytea[], $6::text[], $7::text[], $8::int4[], $9::int4[], \
          $10::text[], $11::text[]) AS m), \
-         freed AS (DELETE FROM counterfoil.sync_mutation WHERE tenant = $1 \
+         freed AS (UPDATE counterfoil.sync_mutation SET result = NULL WHERE tenant = $1 \
          AND client_id = $2::uuid AND id > $12 AND id <= $13) \
          UPDATE counterfoil.sync_client SET last_mutation_id = $14, \
          acknowledged = greatest(acknowledged, $13), seen_at = clock_timestamp() \

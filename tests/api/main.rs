@@ -25,6 +25,7 @@ mod interleavings;
 mod lists;
 mod merging;
 mod metrics;
+mod model;
 mod openapi;
 mod operations;
 mod push;

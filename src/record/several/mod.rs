@@ -42,6 +42,7 @@ pub enum Mode {
 }
 
 /// What became of one of several writes.
+#[expect(clippy::large_enum_variant, reason = "nearly all of them are run")]
 #[derive(Debug)]
 pub enum Ended {
     /// It was run, and came to this. Where the row that came of it holds changes which the client had

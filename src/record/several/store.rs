@@ -7,7 +7,7 @@ use sqlx::PgConnection;
 
 use crate::db::fault::Fault;
 use crate::db::transaction;
-use crate::error::Code;
+use crate::error::{Code, Error};
 use crate::record::several::order::{self, Record};
 use crate::record::several::{Ended, Mode, Place, Seen, version};
 use crate::record::statement::Shape;
@@ -244,14 +244,18 @@ impl<'a> Running<'a> {
             Ok(outcome) => {
                 self.moved |= version(write, &outcome).is_some();
                 let seen = Seen::of(write, &outcome);
+                if matches!(&outcome, Outcome::Refused(error) if passes(error)) {
+                    self.stop(place, &Fault::Overloaded)?;
+                }
                 Ended::Run(outcome, seen)
             }
             Err(fault) if self.is_for_one(&fault) => {
                 transaction::back(self.conn).await?;
-                if self.mode == Mode::InTurn && passes(&fault) {
+                let error = failure::failure(&fault);
+                if passes(&error) {
                     self.stop(place, &fault)?;
                 }
-                Ended::Failed(failure::failure(&fault))
+                Ended::Failed(error)
             }
             Err(fault) => return Err(fault),
         };
@@ -262,6 +266,9 @@ impl<'a> Running<'a> {
     /// Leaves alone what comes after a write that the database could not do for now. Where some of it
     /// was run already, nothing may hold.
     fn stop(&mut self, place: usize, fault: &Fault) -> Result<(), Fault> {
+        if self.mode != Mode::InTurn {
+            return Ok(());
+        }
         let later = self.ended.iter().skip(place + 1);
         if later.flatten().any(|ended| matches!(ended, Ended::Run(..) | Ended::Blocked)) {
             return Err(fault.clone());
@@ -326,14 +333,7 @@ fn at<'w>(
     }
 }
 
-/// Whether a fault is none of the request's, and the same write may hold another time.
-fn passes(fault: &Fault) -> bool {
-    matches!(
-        fault,
-        Fault::LockTimeout
-            | Fault::StatementTimeout
-            | Fault::StorageFull
-            | Fault::Drifted
-            | Fault::Mismatch
-    )
+/// Whether an error is none of the request's, and the same write may hold another time.
+fn passes(error: &Error) -> bool {
+    error.status() >= 500
 }

@@ -17,7 +17,8 @@ async fn cost(server: &Server, operations: &[Value]) -> (i64, i64) {
              OR query LIKE '%FOR UPDATE%'), 0)::bigint, sum(calls)::bigint FROM pg_stat_statements \
          WHERE dbid = (SELECT oid FROM pg_database WHERE datname = current_database()) \
          AND query NOT LIKE '%pg_stat_statements%' AND query NOT LIKE '%counterfoil.fingerprint%' \
-             AND query NOT LIKE '%pg_backend_pid%'",
+             AND query NOT LIKE '%pg_backend_pid%' AND query NOT LIKE '%counterfoil.feed%' \
+             AND query NOT LIKE '%pg_snapshot_xmin%' AND query NOT LIKE '%settle_foreign%'",
     )
     .fetch_one(&mut conn)
     .await

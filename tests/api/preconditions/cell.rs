@@ -57,7 +57,7 @@ pub(super) struct Cell {
 
 /// A server with as many records of each state as are asked for.
 pub(super) struct Bench {
-    server: Server,
+    pub(super) server: Server,
     conn: PgConnection,
     settings: Settings,
     next: i32,
@@ -87,12 +87,7 @@ impl Bench {
 
     /// Tries a cell and gives what differs from the rules.
     pub(super) async fn run(&mut self, cell: &Cell) -> Vec<String> {
-        let id = match cell.state {
-            State::Live => self.next,
-            State::Deleted => -self.next,
-            State::NeverSeen => 1_000_000 + self.next,
-        };
-        self.next += 1;
+        let id = self.record(cell.state);
         let reply = if cell.manner.is_batch() {
             self.through_batch(cell, id).await
         } else {
@@ -124,6 +119,16 @@ impl Bench {
                 )
             })
             .collect()
+    }
+
+    /// A record in this state that no cell was tried on yet.
+    pub(super) fn record(&mut self, state: State) -> i32 {
+        self.next += 1;
+        match state {
+            State::Live => self.next - 1,
+            State::Deleted => 1 - self.next,
+            State::NeverSeen => 999_999 + self.next,
+        }
     }
 
     fn request(&self, cell: &Cell, id: i32) -> RequestBuilder {
@@ -200,7 +205,7 @@ impl Bench {
         reply
     }
 
-    async fn snapshot(&mut self, id: i32) -> Snapshot {
+    pub(super) async fn snapshot(&mut self, id: i32) -> Snapshot {
         let (row, logged, newest): (Option<String>, i64, Option<String>) = sqlx::query_as(
             "SELECT (SELECT row_to_json(t)::text FROM items t WHERE id = $1), \
              (SELECT count(*) FROM counterfoil.change WHERE resource = 'items' AND id = $1::text), \
@@ -229,7 +234,7 @@ impl Bench {
 }
 
 /// The media type and the body of a request.
-fn content(verb: Verb, id: i32) -> Option<(&'static str, Value)> {
+pub(super) fn content(verb: Verb, id: i32) -> Option<(&'static str, Value)> {
     let content = match verb {
         Verb::Post => ("application/json", json!({"id": id, "amount": 500, "note": "new"})),
         Verb::Put => ("application/json", json!({"amount": 500, "note": "new"})),
@@ -272,10 +277,10 @@ fn operation(verb: Verb, id: i32, if_match: Header, if_none_match: Header) -> Va
 }
 
 /// What the database holds of a record.
-struct Snapshot {
-    row: Value,
+pub(super) struct Snapshot {
+    pub(super) row: Value,
     logged: i64,
-    newest: String,
+    pub(super) newest: String,
 }
 
 /// Named facts, in a fixed order.
@@ -285,7 +290,7 @@ fn row(id: i32, amount: i32, note: &str, version: i32) -> Value {
     json!({"id": id, "amount": amount, "note": note, "version": version})
 }
 
-fn row_before(state: State, id: i32) -> Value {
+pub(super) fn row_before(state: State, id: i32) -> Value {
     match state {
         State::Live => row(id, 100, "as it was", CURRENT),
         State::Deleted | State::NeverSeen => Value::Null,
@@ -301,7 +306,7 @@ fn changes_before(state: State) -> i64 {
     }
 }
 
-fn row_after(verb: Verb, id: i32, version: i32) -> Value {
+pub(super) fn row_after(verb: Verb, id: i32, version: i32) -> Value {
     match verb {
         Verb::Post | Verb::Put => row(id, 500, "new", version),
         _ => row(id, 500, "as it was", version),

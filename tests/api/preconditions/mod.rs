@@ -21,5 +21,6 @@ mod dry_run;
 mod headers;
 mod matrix;
 mod order;
+mod pushes;
 mod reads;
 mod rules;

@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::{CLIENT, create, delete, follow, notes, patch, push, results, send, statuses};
 
+#[expect(clippy::too_many_lines, reason = "one push with one of everything")]
 #[tokio::test]
 async fn every_mutation_is_answered_with_what_became_of_it() {
     let server = notes().await;
