@@ -2,7 +2,9 @@
 
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
 import { after, afterEach, before, test } from 'node:test';
 
 import { api, newInvoice, openWindow, startBrowser, startServer } from './support.js';
@@ -145,4 +147,48 @@ test('it keeps in step by itself', async () => {
   await page.evaluate(() => until(async () => (await app.pending()) === 0));
   assert.equal(Number((await stored(invoice.id)).amount), 3);
   await page.evaluate(() => app.close());
+});
+
+test('the app of docs/offline.md', async (t) => {
+  const text = await readFile(new URL('../../docs/offline.md', import.meta.url), 'utf8');
+  const block = (name, language) => text.split(`\`${name}\`:\n\`\`\`${language}\n`)[1].split('\n```')[0];
+  const files = {
+    '/favicon.ico': ['image/x-icon', ''],
+    '/': ['text/html', block('index.html', 'html')],
+    '/office.js': ['text/javascript', block('office.js', 'js').replace('http://127.0.0.1:8080', server.base)],
+  };
+  const page = await openWindow(browser);
+  window = page;
+  const folder = createServer(async ({ url }, response) => {
+    const [type, body] = files[url] ?? ['text/javascript', await readFile(new URL(url.split('/counterfoil/')[1], CLIENT))];
+    response.setHeader('content-type', type).end(body);
+  });
+  t.after(() => folder.close());
+  await once(folder.listen(0, '127.0.0.1'), 'listening');
+  await page.goto(`http://127.0.0.1:${folder.address().port}/`);
+  const says = (words) => page.locator('#status', { hasText: words }).waitFor();
+  await says('In step');
+  await offline(page);
+  await page.getByLabel('Customer').fill('Made in a tunnel');
+  await page.getByRole('button', { name: 'Add an invoice' }).click();
+  const made = page.locator('#invoices li', { hasText: 'Made in a tunnel' });
+  await made.getByText('(waits)').waitFor();
+  await made.getByRole('button', { name: '+10' }).click();
+  await made.getByText('10 (waits)').waitFor();
+  await says('Offline');
+  await online(page);
+  await page.evaluate(() => dispatchEvent(new Event('online')));
+  await made.getByText('Made in a tunnel: 10 +10Delete', { exact: true }).waitFor();
+
+  const { data } = await api(server.base, 'GET', '/invoices?customer=eq.Made%20in%20a%20tunnel');
+  assert.deepEqual(data.map(({ amount, version }) => [Number(amount), version]), [[10, 2]]);
+  await offline(page);
+  await made.getByRole('button', { name: '+10' }).click();
+  await made.getByText('20 (waits)').waitFor();
+  await api(server.base, 'PATCH', `/invoices/${data[0].id}`, { body: { amount: 99 } });
+  await online(page);
+  await page.evaluate(() => dispatchEvent(new Event('online')));
+  await page.locator('#problems li', { hasText: 'amount' }).getByRole('button', { name: 'Keep mine' }).click();
+  await made.getByText('Made in a tunnel: 20 +10Delete', { exact: true }).waitFor();
+  assert.equal(Number((await stored(data[0].id)).amount), 20);
 });

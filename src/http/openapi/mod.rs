@@ -10,6 +10,7 @@ mod operation;
 mod past;
 mod push;
 mod resource;
+mod rxdb;
 mod schema;
 pub mod serve;
 mod several;
@@ -42,6 +43,7 @@ pub fn document(catalog: &Catalog) -> Value {
     for (name, resource) in names::assign(catalog) {
         let described = resource::Described { resource, name: &name };
         paths.extend(described.paths());
+        paths.extend(described.rxdb());
         schemas.extend(described.schemas());
         responses.extend(described.responses());
         tags.push(described.tag());

@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Number, Value};
 
-use crate::catalog::Resource;
 use crate::catalog::kind::Kind;
+use crate::catalog::{Column, Resource};
 use crate::merge::Row as Fields;
 use crate::version::Version;
 
@@ -62,18 +62,18 @@ impl Document {
     /// What the client changed, as the body of a PATCH; `None` where that is nothing.
     pub fn changes(&self, resource: &Resource, assumed: &Self) -> Option<String> {
         let rules = &resource.settings.merge;
-        let changed = |(name, value): &(&str, &Value)| {
+        let differs = |(name, value): &(&str, &Value)| {
             !rules.same(name, Some(value), assumed.fields.get(name))
         };
         let mut changes: Map<String, Value> = self
             .fields
             .iter()
-            .filter(changed)
+            .filter(differs)
             .map(|(name, value)| (name.to_owned(), value.clone()))
             .collect();
         // A field that was taken out of the document is empty.
         for (name, value) in assumed.fields.iter() {
-            let column = resource.column(name).is_some_and(|column| column.writable());
+            let column = resource.column(name).is_some_and(Column::writable);
             if column && !value.is_null() && self.fields.get(name).is_none() {
                 changes.insert(name.to_owned(), Value::Null);
             }

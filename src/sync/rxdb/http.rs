@@ -27,11 +27,9 @@ use crate::http::once::Counted;
 use crate::http::{App, request};
 use crate::record::answer::Answer;
 use crate::record::draft;
-use crate::sync::rxdb::{Push, document, read};
+use crate::sync::rxdb::{DEFAULT_LIMIT, Push, document, read};
 use crate::version::Version;
 
-/// How many documents a page holds where nothing is said: as many as RxDB asks for by itself.
-const DEFAULT_LIMIT: usize = 100;
 /// How large the documents of a page may become together, about; then it is filled up with small ones.
 const MOST_BYTES: usize = 16 << 20;
 

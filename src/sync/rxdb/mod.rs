@@ -28,6 +28,9 @@ use crate::version::Version;
 /// How many documents one push may hold.
 pub const MOST: usize = crate::sync::MOST;
 
+/// How many documents a page holds where nothing is said: as many as RxDB asks for by itself.
+pub const DEFAULT_LIMIT: usize = 100;
+
 /// A push that is ready to run.
 #[derive(Debug)]
 pub struct Push {
