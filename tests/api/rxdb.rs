@@ -50,9 +50,8 @@ fn cursor(page: &Value) -> String {
 
 fn with(document: &Value, changes: Value) -> Value {
     let mut document = document.clone();
-    for (name, value) in changes.as_object().unwrap() {
-        document[name] = value.clone();
-    }
+    let Value::Object(changes) = changes else { panic!("{changes} are no changes") };
+    document.as_object_mut().unwrap().extend(changes);
     document
 }
 

@@ -71,14 +71,25 @@ impl Document {
             .filter(differs)
             .map(|(name, value)| (name.to_owned(), value.clone()))
             .collect();
-        // A field that was taken out of the document is empty.
-        for (name, value) in assumed.fields.iter() {
-            let column = resource.column(name).is_some_and(Column::writable);
-            if column && !value.is_null() && self.fields.get(name).is_none() {
-                changes.insert(name.to_owned(), Value::Null);
-            }
-        }
+        let emptied = self.emptied(resource, assumed).map(|name| (name.to_owned(), Value::Null));
+        changes.extend(emptied);
         (!changes.is_empty()).then(|| Value::Object(changes).to_string())
+    }
+
+    /// Whether a row is as the client wants it, who took the server's for `assumed`.
+    pub fn holds(&self, resource: &Resource, assumed: Option<&Self>, row: &Fields) -> bool {
+        let empty = |name| row.get(name).is_none_or(Value::is_null);
+        let emptied = assumed.into_iter().flat_map(|assumed| self.emptied(resource, assumed));
+        self.is_in(resource, row) && emptied.into_iter().all(empty)
+    }
+
+    /// The fields that the client took out of the document: they are empty.
+    fn emptied<'d>(&self, resource: &Resource, assumed: &'d Self) -> impl Iterator<Item = &'d str> {
+        let gone = |name: &str| {
+            self.fields.get(name).is_none() && resource.column(name).is_some_and(Column::writable)
+        };
+        let held = assumed.fields.iter().filter(|(_, value)| !value.is_null());
+        held.map(|(name, _)| name).filter(move |name| gone(name))
     }
 
     /// The fields as JSON text.

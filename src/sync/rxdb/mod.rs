@@ -100,7 +100,7 @@ impl Push {
                 let Ok(current) = serde_json::from_str::<Fields>(&row.json) else {
                     return Step::Conflict;
                 };
-                if !wanted.deleted && wanted.is_in(resource, &current) {
+                if !wanted.deleted && wanted.holds(resource, assumed.as_ref(), &current) {
                     return Step::Holds;
                 }
                 let Some(assumed) = assumed.as_ref().filter(|assumed| !assumed.deleted) else {
