@@ -272,6 +272,28 @@ test('what can never hold is reported, and the rest goes on', async () => {
   await converged(mina);
 });
 
+test('an edit that the server cannot even read holds nothing up', async () => {
+  const mina = await app();
+  const id = await known(mina);
+  await mina.invoices.patch(id, { memo: 'before' });
+  await mina.invoices.patch(id, { memo: 'half a letter \ud800' });
+  const large = await mina.invoices.create(invoice({ memo: 'x'.repeat(1_100_000) }));
+  const good = await mina.invoices.create(invoice());
+  await mina.offline.sync();
+  assert.equal(await mina.offline.pending(), 0);
+  assert.equal((await stored(id)).memo, 'before');
+  assert.equal((await stored(good)).version, 1);
+  const problems = new Map((await mina.offline.problems()).map((problem) => [problem.id, problem]));
+  assert.deepEqual([...problems.keys()].sort(), [id, large].sort());
+  assert.equal(problems.get(large).error.code, 'BODY_TOO_LARGE');
+  assert.equal(problems.get(id).yours.memo, 'half a letter \ud800', 'nothing typed is lost');
+  await problems.get(id).resolve({ memo: 'a whole one' });
+  await problems.get(large).discard();
+  await mina.offline.sync();
+  assert.equal((await stored(id)).memo, 'a whole one');
+  await converged(mina);
+});
+
 test('whichever answer is lost and whenever the process ends, every edit is made once', async () => {
   for (const sent of [true, false]) {
     for (let lost = 1; lost <= 5; lost += 1) {

@@ -64,7 +64,9 @@ export async function nextPush(tx, through = Infinity) {
   return { client_id: client.id, mutations: sent.map(mutation), ack_through: decided };
 }
 
-function mutation({ id, op, resource, record, baseVersion, baseMutation, onConflict, data }) {
+function mutation({ id, op, resource, record, baseVersion, baseMutation, onConflict, data, unsendable }) {
+  // Its number is to be used up, and by nothing that could be done.
+  if (unsendable) return { id, op: 'none', resource, record_id: '' };
   const made = { id, op, resource, record_id: record };
   if (baseMutation !== undefined) made.base_mutation = baseMutation;
   else if (baseVersion !== undefined) made.base_version = baseVersion;
@@ -87,7 +89,9 @@ export async function takeResults(tx, clientId, results) {
     if (result.status === 'retry') break;
     const entry = await tx.get('queue', result.id);
     if (!entry) continue;
-    if (HOLDS.includes(result.status)) {
+    if (entry.unsendable) {
+      await keepProblem(tx, entry, { id: entry.id, status: 'rejected', error: parse(entry.unsendable) });
+    } else if (HOLDS.includes(result.status)) {
       versions.set(entry.id, result.version);
       await keepRow(tx, entry, result.version, result.data);
     } else {
@@ -172,6 +176,12 @@ export async function distrust(tx) {
     if (known?.version !== entry.baseVersion || known.row === null || equal(parse(entry.seen), parse(known.row))) continue;
     tx.put('queue', entry.id, { ...entry, baseVersion: NEVER });
   }
+}
+
+/** An edit that the server does not even read (a text that is no Unicode, too much of it) is sent no more. */
+export async function neverSend(tx, clientId, id, error) {
+  const entry = await tx.get('queue', id);
+  if (entry && (await identity(tx)).id === clientId) tx.put('queue', id, { ...entry, unsendable: stringify(error) });
 }
 
 /** Edits up to a number were decided, and nobody knows how: they are kept as problems. */

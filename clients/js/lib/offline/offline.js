@@ -1,7 +1,7 @@
 // The whole of it: a store, what waits in it, and the loop that talks to the server.
 
 import { CounterfoilError, Wire, queryString } from '../wire.js';
-import { enqueue, giveUp, identity, nextPush, shown, startOver, takeResults, waiting } from './edits.js';
+import { enqueue, giveUp, identity, neverSend, nextPush, shown, startOver, takeResults, waiting } from './edits.js';
 import { beginCopy, nextPage, takePage } from './feed.js';
 import { indexedDBStore } from './indexeddb.js';
 import { alone } from './lock.js';
@@ -11,6 +11,9 @@ import { Rhythm } from './rhythm.js';
 import { listen } from './stream.js';
 import { recordId, recordKey, resourcePrefix } from './tables.js';
 import { uuid } from './uuid.js';
+
+/** What the server answers to a push that it cannot read. */
+const UNREADABLE = ['INVALID_JSON', 'DUPLICATE_KEY', 'TOO_DEEP', 'BODY_TOO_LARGE', 'INVALID_VALUE', 'MISSING_FIELD'];
 
 /** Most changes of a page. */
 const PAGE = 500;
@@ -192,7 +195,12 @@ export class Offline {
         return undefined;
       }
       default:
-        throw answer.error();
+        if (!UNREADABLE.includes(answer.code) || !(await this.#isNext(first.id))) throw answer.error();
+        // Which one it is, shows when they are sent one by one.
+        if (mutations.length > 1) return first.id;
+        if (mutations[0].op === 'none') throw answer.error();
+        await this.#store.write((tx) => neverSend(tx, clientId, first.id, answer.body.error));
+        return undefined;
     }
   }
 
