@@ -11,7 +11,7 @@ target := $(or $(CARGO_TARGET_DIR),target)
 # What the tests need, by the names of scripts/setup.sh.
 test_needs := rust cc postgres venv node chromium
 
-.PHONY: help run reset test lint bench bench-feed openapi fuzz-api docker-check clean setup setup-test
+.PHONY: help run reset test soak lint bench bench-feed bench-hot-row openapi fuzz-api docker-check clean setup setup-test
 
 run: setup ## build and start it with a private PostgreSQL and the demo (LISTEN=127.0.0.1:8080, ARGS=...)
 	cargo build --release --bin counterfoil
@@ -26,6 +26,9 @@ test: setup-test lint ## everything that must hold
 	scripts/test-js.sh || status=$$?; \
 	exit $$status
 
+soak: setup-test ## the shows of retries and crossing batches in full, about 10 minutes
+	COUNTERFOIL_SOAK=1 cargo test --test api -- --nocapture --test-threads=1 parallel_repeats a_server_that_is_killed_has around_commit whose_commit_is_lost unknown_outcome_can crossing_batches
+
 lint: setup ## formatting, lints and the documentation's links
 	cargo fmt --check
 	cargo clippy --all-targets -- -D warnings
@@ -36,6 +39,9 @@ bench: setup ## speed beside pgbench and a bare handler (ARGS=...)
 
 bench-feed: setup ## a million changes pulled beside psql, and ten thousand idle streams
 	cargo bench --bench feed
+
+bench-hot-row: setup ## one row that 128 clients raise at once (BENCH_SECONDS=5)
+	cargo bench --bench hot_row
 
 openapi: setup ## write openapi.yaml anew
 	COUNTERFOIL_WRITE=openapi.yaml cargo test --quiet --test api openapi_yaml

@@ -89,7 +89,7 @@ end $fn$;
 
 -- A restored log may hold numbers of transactions that this cluster has yet to give out. Such changes would come up among much
 -- later ones; they are moved ahead of everything, to a number that no transaction has. One bounded step; gives how many it moved.
-create function counterfoil.settle_foreign_changes(batch integer) returns integer
+create function counterfoil.feed_settle(batch integer) returns integer
 language plpgsql set search_path = pg_catalog, pg_temp set enable_seqscan = off as $fn$
 declare
     moved integer;

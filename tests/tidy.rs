@@ -95,8 +95,14 @@ fn the_database_rooms_know_nothing_of_http() {
 /// Batches and operations are made of records; records know neither.
 #[test]
 fn rooms_are_entered_in_one_direction() {
-    let pure =
-        ["batch/read.rs", "record/several/order.rs", "batch/answer.rs", "operation/fingerprint.rs"];
+    let pure = [
+        "batch/read.rs",
+        "record/several/order.rs",
+        "batch/answer.rs",
+        "operation/fingerprint.rs",
+        "operation/attempt.rs",
+        "operation/settle.rs",
+    ];
     for (name, code) in sources() {
         if name.starts_with("record/") {
             for room in ["crate::batch", "crate::operation"] {

@@ -26,7 +26,13 @@ pub async fn run(
     request::demand_json(&headers)?;
     let dry_run = read_dry_run(&parameters)?;
     let body = request::body(request, app.limits.body).await?;
-    let asks = Asks { method: &method, uri: &uri, headers: &headers, body: &body };
+    let asks = Asks {
+        method: &method,
+        uri: &uri,
+        headers: &headers,
+        body: &body,
+        request_id: &request_id,
+    };
     let claim = app.claim("batch", &asks)?.filter(|_| !dry_run);
     let actor = request::actor(&headers);
     let (atomic, operations) = batch::read(&app.catalog.load(), &actor, &body)?;

@@ -37,9 +37,11 @@ pub(super) enum What {
     Unchanged,
     /// The visitor's name was kept.
     Named,
+    /// What becomes of a blocked operation.
+    Decided,
 }
 
-const WORDS: [(What, &str, &str); 9] = [
+const WORDS: [(What, &str, &str); 10] = [
     (What::Created, "created", "Created."),
     (What::Saved, "saved", "Saved"),
     (What::Merged, "merged", "Both changes are saved"),
@@ -49,6 +51,7 @@ const WORDS: [(What, &str, &str); 9] = [
     (What::Already, "already", "Already saved: the row has all these values."),
     (What::Unchanged, "unchanged", "Nothing to save: no field was changed."),
     (What::Named, "named", "Your name is kept."),
+    (What::Decided, "decided", "Your decision is kept with the evidence."),
 ];
 
 impl Flash {

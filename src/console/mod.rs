@@ -14,6 +14,7 @@ mod guard;
 mod here;
 mod history;
 mod merge;
+mod operations;
 mod record;
 mod reply;
 mod resolve;
@@ -40,6 +41,8 @@ pub(crate) fn router() -> Router<App> {
         .route("/console/-/console.css", get(assets::style))
         .route("/console/-/console.js", get(assets::script))
         .route("/console/-/icon.svg", get(assets::icon))
+        .route("/console/-/operations", get(operations::list))
+        .route("/console/-/operations/{id}", get(operations::page).post(operations::decide))
         .route("/console/-/you", get(visitor::page).post(visitor::rename))
         .route("/console/{resource}", get(rows::page).post(record::create))
         .route("/console/{resource}/-/new", get(record::blank))

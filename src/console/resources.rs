@@ -14,12 +14,15 @@ use crate::console::store::{self, Rows};
 use crate::console::visitor::Visitor;
 use crate::console::words;
 use crate::http::App;
+use crate::operation::store as operations;
 
 #[derive(Template)]
 #[template(path = "resources.html")]
 struct Page {
     shell: Shell,
     resources: Vec<Line>,
+    /// How many operations wait for a decision.
+    blocked: i64,
 }
 
 struct Line {
@@ -45,8 +48,11 @@ pub(super) async fn page(State(app): State<App>, visitor: Visitor) -> Response {
         fields: words::count(resource.readable().count(), "field", "fields"),
         history: resource.history,
     });
-    let page =
-        Page { shell: Shell::new("Resources", &visitor, Vec::new()), resources: lines.collect() };
+    let page = Page {
+        shell: Shell::new("Resources", &visitor, Vec::new()),
+        resources: lines.collect(),
+        blocked: blocked(&app).await,
+    };
     reply::page(200, &page)
 }
 
@@ -68,6 +74,12 @@ async fn count(app: &App, resources: Vec<Arc<Resource>>) -> Vec<Option<Rows>> {
         .boxed()
     });
     counted.await.unwrap_or_else(|_| vec![None; many])
+}
+
+/// How many operations are blocked; none where that cannot be told now.
+async fn blocked(app: &App) -> i64 {
+    let waiting = app.db.read(|conn| async move { operations::waiting(conn).await }.boxed()).await;
+    waiting.map_or(0, |waiting| waiting.blocked)
 }
 
 fn in_words(rows: Rows) -> String {

@@ -6,12 +6,13 @@ use sqlx::{PgConnection, SqlSafeStr as _};
 const TABLE: &str = "counterfoil.migration";
 
 /// Every migration, oldest first. One that has been released is never edited.
-const MIGRATIONS: [(i64, &str, &str); 5] = [
+const MIGRATIONS: [(i64, &str, &str); 6] = [
     (1, "records", include_str!("../../migrations/0001_records.sql")),
     (2, "retention", include_str!("../../migrations/0002_retention.sql")),
     (3, "operations", include_str!("../../migrations/0003_operations.sql")),
     (4, "feed", include_str!("../../migrations/0004_feed.sql")),
     (5, "push", include_str!("../../migrations/0005_push.sql")),
+    (6, "operations that wait", include_str!("../../migrations/0006_operations_that_wait.sql")),
 ];
 
 /// Applies what is missing. Several at once wait for each other.

@@ -250,27 +250,27 @@ pub struct Look {
     pub lag_ms: i64,
 }
 
-/// Looks at the end of the log.
+/// Looks at the end of the log. A new epoch is begun where that is due, and seen by the next look.
 ///
 /// # Errors
 /// Those of the database.
 pub async fn look(conn: &mut PgConnection) -> Result<Look, Fault> {
-    let keys = keys(conn).await?;
     let text = format!(
-        "SELECT n.xid::text, n.seq, pg_snapshot_xmin(pg_current_snapshot())::text, \
-         pg_snapshot_xmax(pg_current_snapshot())::text, \
+        "SELECT f.epoch, f.secret, n.xid::text AS xid, n.seq, \
+         pg_snapshot_xmin(pg_current_snapshot())::text AS horizon, \
+         pg_snapshot_xmax(pg_current_snapshot())::text AS next, \
          (SELECT coalesce(max(extract(epoch FROM clock_timestamp() - a.xact_start) * 1000), 0)::int8 \
-          FROM pg_stat_activity AS a WHERE a.backend_xid IS NOT NULL) \
-         FROM (SELECT) AS one LEFT JOIN LATERAL ({NEWEST}) AS n ON true"
+          FROM pg_stat_activity AS a WHERE a.backend_xid IS NOT NULL) AS lag_ms \
+         FROM counterfoil.feed_epoch() AS e(epoch) CROSS JOIN counterfoil.feed AS f \
+         LEFT JOIN LATERAL ({NEWEST}) AS n ON true"
     );
-    let (xid, seq, horizon, next, lag_ms): (Option<String>, Option<i64>, String, String, i64) =
-        sqlx::query_as(AssertSqlSafe(text)).fetch_one(conn).await?;
+    let row = sqlx::query(AssertSqlSafe(text)).fetch_one(conn).await?;
     Ok(Look {
-        keys,
-        newest: position(xid, seq)?,
-        horizon: number(&horizon)?,
-        next: number(&next)?,
-        lag_ms,
+        keys: Keys { epoch: row.try_get("epoch")?, secret: row.try_get("secret")? },
+        newest: position(row.try_get("xid")?, row.try_get("seq")?)?,
+        horizon: number(row.try_get("horizon")?)?,
+        next: number(row.try_get("next")?)?,
+        lag_ms: row.try_get("lag_ms")?,
     })
 }
 
@@ -299,6 +299,6 @@ fn number(xid: &str) -> Result<u64, Fault> {
 /// # Errors
 /// Those of the database.
 pub async fn settle_foreign(conn: &mut PgConnection, most: i32) -> Result<i32, Fault> {
-    let settled = sqlx::query_scalar("SELECT counterfoil.settle_foreign_changes($1)");
+    let settled = sqlx::query_scalar("SELECT counterfoil.feed_settle($1)");
     Ok(settled.bind(most).fetch_one(conn).await?)
 }

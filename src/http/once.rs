@@ -15,15 +15,21 @@ use crate::db::transaction::{self, Work};
 use crate::error::{Code, Error};
 use crate::http::metrics::Metrics;
 use crate::http::{App, request};
+use crate::operation::attempt::Failed;
 use crate::operation::fingerprint::Asked;
-use crate::operation::store::Once;
-use crate::operation::{self, Claim, Claimed};
+use crate::operation::store::{self, Once};
+use crate::operation::{self, Claim, Claimed, Standing};
 use crate::record::answer::Answer;
 
 /// For how long to find out what became of a write whose connection was lost.
 const FINDING_OUT: Duration = Duration::from_secs(5);
 /// How long to wait between two attempts at that.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
+/// For how long to wait for a database that stays away, in order to write down what became of an
+/// operation. Should it stay away longer, the next request under the key finds it out.
+const NOTING: Duration = Duration::from_hours(1);
+/// How long to wait between two attempts at that.
+const NOTE_AGAIN: Duration = Duration::from_secs(1);
 
 /// The parts of a request that a repeat of it shares.
 #[derive(Debug)]
@@ -36,6 +42,8 @@ pub struct Asks<'a> {
     pub headers: &'a HeaderMap,
     /// The body.
     pub body: &'a [u8],
+    /// The request's id.
+    pub request_id: &'a str,
 }
 
 /// Work that says how it is to be counted.
@@ -73,6 +81,7 @@ impl App {
             method: method.to_owned(),
             path: path.to_owned(),
             actor: request::actor(asks.headers),
+            request_id: asks.request_id.to_owned(),
             keep_hours: self.keep_operations_hours,
         }))
     }
@@ -88,16 +97,61 @@ impl App {
         let Some(claim) = claim else {
             return Ok(self.transact(work).await?.into_response());
         };
-        let id = claim.id;
-        match self.decide(Arc::new(Once { claim, work })).await {
+        let (id, once) = (claim.id, Arc::new(Once { claim, work }));
+        let attempt = self.decide(once.clone()).await;
+        let standing = match Failed::of(&attempt) {
+            Some(Failed::Within) => self.fail(&once, Failed::Within).await.ok().flatten(),
+            Some(Failed::Unknown) => {
+                let app = self.clone();
+                tokio::spawn(async move { app.note_in_time(&once, Failed::Unknown).await });
+                None
+            }
+            None => None,
+        };
+        let error = match attempt {
             Ok(claimed) => {
                 self.metrics.claimed(&claimed);
-                Ok(claimed.answer()?.into_response())
+                match claimed.answer() {
+                    Ok(answer) => return Ok(answer.into_response()),
+                    Err(error) => error,
+                }
             }
-            Err(fault @ (Fault::OutcomeUnknown | Fault::Settled)) => {
-                Err(self.failure(&fault).detail("operation", id.to_string()))
+            Err(fault @ Fault::OutcomeUnknown) => {
+                self.failure(&fault).detail("operation", id.to_string())
             }
-            Err(fault) => Err(self.failure(&fault)),
+            Err(fault) => self.failure(&fault),
+        };
+        Err(match standing {
+            Some(Standing { id, status }) => error.detail("operation", id).detail("status", status),
+            None => error,
+        })
+    }
+
+    /// Writes down an attempt that came to nothing.
+    async fn fail<W>(&self, once: &Arc<Once<W>>, failed: Failed) -> Result<Option<Standing>, Fault>
+    where
+        W: Work<Output = Result<Answer, Error>> + Counted + Send + 'static,
+    {
+        let once = once.clone();
+        let noted = self
+            .db
+            .run(move |conn| async move { store::fail(conn, &once.claim, failed).await }.boxed());
+        noted.await
+    }
+
+    /// As [`Self::fail`], once the database is back, so that whoever asks for the operation is told what
+    /// became of it.
+    async fn note_in_time<W>(&self, once: &Arc<Once<W>>, failed: Failed)
+    where
+        W: Work<Output = Result<Answer, Error>> + Counted + Send + 'static,
+    {
+        let begun = Instant::now();
+        while let Err(fault) = self.fail(once, failed).await {
+            if begun.elapsed() > NOTING {
+                tracing::error!(?fault, id = %once.claim.id, "an operation stays of unknown outcome");
+                return;
+            }
+            tokio::time::sleep(NOTE_AGAIN).await;
         }
     }
 

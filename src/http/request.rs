@@ -16,6 +16,7 @@ use crate::catalog::key::Key;
 use crate::catalog::{Catalog, Resource};
 use crate::error::{Code, Error};
 use crate::http::App;
+use crate::http::envelope::RequestId;
 use crate::precondition::Precondition;
 use crate::record::draft::unsupported;
 
@@ -38,6 +39,8 @@ pub struct Target {
     pub uri: Uri,
     /// The request's headers.
     pub headers: HeaderMap,
+    /// The request's id.
+    pub request_id: String,
     /// The query string's parameters, decoded, in order.
     pub parameters: Vec<(String, String)>,
 }
@@ -63,7 +66,9 @@ impl Target {
             .0;
         let segments = segments.map(str::to_owned).collect();
         let headers = parts.headers.clone();
-        Ok(Self { resource, segments, method, uri, headers, parameters })
+        let request_id =
+            parts.extensions.get::<RequestId>().map(|id| id.0.clone()).unwrap_or_default();
+        Ok(Self { resource, segments, method, uri, headers, request_id, parameters })
     }
 
     /// The key in the path.

@@ -10,17 +10,15 @@ use uuid::Uuid;
 use crate::error::{Code, Error};
 use crate::http::{App, envelope, request};
 use crate::json;
+use crate::operation::settle;
 use crate::operation::store::{self, Listed, Settlement};
-use crate::record::answer::Answer;
 
 /// How many operations a page holds where nothing is said.
 const LIMIT: i64 = 50;
 /// How many a page may hold.
 const MOST: i64 = 1000;
 /// The states of an operation.
-const STATUSES: [&str; 5] = ["running", "retryable", "completed", "rejected", "blocked"];
-/// The longest note that is kept.
-const MOST_NOTE: usize = 2000;
+pub const STATUSES: [&str; 5] = ["running", "retryable", "completed", "rejected", "blocked"];
 
 type Parameters = Query<Vec<(String, String)>>;
 
@@ -30,17 +28,39 @@ pub async fn list(
     Query(parameters): Parameters,
 ) -> Result<Response, Error> {
     let listed = read_list(&parameters)?;
+    let page = page(&app, listed).await?;
+    let rows = page.operations.join(",");
+    let body = format!(r#"{{"data":[{rows}],"page":{{"next":{}}}}}"#, json!(page.next));
+    Ok(envelope::json_response(StatusCode::OK, body))
+}
+
+/// Operations, newest first.
+#[derive(Debug)]
+pub struct Page {
+    /// Each as JSON text.
+    pub operations: Vec<String>,
+    /// The last one's id, where there may be more.
+    pub next: Option<String>,
+}
+
+/// Reads a page.
+///
+/// # Errors
+/// What the database could not do.
+pub async fn page(app: &App, listed: Listed) -> Result<Page, Error> {
     let limit = listed.limit;
     let found = app.db.read(move |conn| async move { store::list(conn, &listed).await }.boxed());
     let found = found.await.map_err(|fault| app.failure(&fault))?;
     let full = i64::try_from(found.len()) == Ok(limit);
-    let next = found.last().filter(|_| full).map(|(id, _)| id);
-    let rows: Vec<_> = found.iter().map(|(_, row)| row.as_str()).collect();
-    let body = format!(r#"{{"data":[{}],"page":{{"next":{}}}}}"#, rows.join(","), json!(next));
-    Ok(envelope::json_response(StatusCode::OK, body))
+    let next = found.last().filter(|_| full).map(|(id, _)| id.clone());
+    Ok(Page { operations: found.into_iter().map(|(_, operation)| operation).collect(), next })
 }
 
-fn read_list(parameters: &[(String, String)]) -> Result<Listed, Error> {
+/// Reads the parameters of a list.
+///
+/// # Errors
+/// `INVALID_QUERY`, `INVALID_CURSOR`.
+pub fn read_list(parameters: &[(String, String)]) -> Result<Listed, Error> {
     let mut listed = Listed { tenant: String::new(), status: None, after: None, limit: LIMIT };
     for (name, value) in parameters {
         let wrong = |wanted: &str| {
@@ -70,10 +90,17 @@ fn read_list(parameters: &[(String, String)]) -> Result<Listed, Error> {
 
 /// `GET /api/v1/operations/{id}`
 pub async fn show(State(app): State<App>, Path(id): Path<String>) -> Result<Response, Error> {
-    let id = read_id(&id)?;
+    Ok(envelope::data(StatusCode::OK, &find(&app, &id).await?))
+}
+
+/// One operation as JSON text.
+///
+/// # Errors
+/// `INVALID_ID`, `NOT_FOUND`, and what the database could not do.
+pub async fn find(app: &App, id: &str) -> Result<String, Error> {
+    let id = read_id(id)?;
     let found = app.db.read(move |conn| async move { store::show(conn, "", &id).await }.boxed());
-    let found = found.await.map_err(|fault| app.failure(&fault))?;
-    Ok(envelope::data(StatusCode::OK, &found.ok_or_else(missing)?))
+    found.await.map_err(|fault| app.failure(&fault))?.ok_or_else(missing)
 }
 
 /// `POST /api/v1/operations/{id}/retry`: the next request under its key runs it again.
@@ -83,10 +110,12 @@ pub async fn retry(
     headers: HeaderMap,
     request: Request,
 ) -> Result<Response, Error> {
-    let bytes = request::body(request, app.limits.body).await?;
-    let (_, note) = read_settlement(&bytes)?;
-    let actor = request::actor(&headers);
-    settle(&app, &id, Settlement { status: "retryable", note, actor, answer: None }).await
+    let (status, note) = read_settlement(&request::body(request, app.limits.body).await?)?;
+    if status.is_some() {
+        return Err(unknown_member("status"));
+    }
+    let settlement = Settlement::retry(note, request::actor(&headers));
+    Ok(envelope::data(StatusCode::OK, &settled(&app, &id, settlement).await?))
 }
 
 /// `POST /api/v1/operations/{id}/resolve`: it is over, as `{"status": "completed"}` or `"rejected"`.
@@ -96,33 +125,17 @@ pub async fn resolve(
     headers: HeaderMap,
     request: Request,
 ) -> Result<Response, Error> {
-    let bytes = request::body(request, app.limits.body).await?;
-    let (status, note) = read_settlement(&bytes)?;
-    let (status, answer) = match status.as_deref() {
-        Some("completed") => ("completed", stored(200, r#"{"data":null}"#.to_owned())),
-        Some("rejected") => ("rejected", rejection(&id, &note)),
-        _ => {
-            let message = "status must be \"completed\" or \"rejected\"";
-            return Err(Error::field(Code::InvalidValue, "status", message));
-        }
-    };
+    let (status, note) = read_settlement(&request::body(request, app.limits.body).await?)?;
     let actor = request::actor(&headers);
-    settle(&app, &id, Settlement { status, note, actor, answer: Some(answer) }).await
+    let settlement = Settlement::resolve(&id, status.as_deref(), note, actor)?;
+    Ok(envelope::data(StatusCode::OK, &settled(&app, &id, settlement).await?))
 }
 
-fn stored(status: u16, body: String) -> Answer {
-    Answer { status, headers: Vec::new(), body }
-}
-
-/// What repeats of a rejected operation are told.
-fn rejection(id: &str, note: &str) -> Answer {
-    let message = format!("The operation was rejected: {note}");
-    let error = Error::new(Code::TransitionConflict, message).detail("operation", id);
-    let body = json!({ "error": error.envelope(id), "data": null });
-    stored(error.status(), body.to_string())
-}
-
-async fn settle(app: &App, id: &str, settlement: Settlement) -> Result<Response, Error> {
+/// Settles a blocked operation and gives it as JSON text.
+///
+/// # Errors
+/// `TRANSITION_CONFLICT` where it is not blocked; else as [`find`].
+pub async fn settled(app: &App, id: &str, settlement: Settlement) -> Result<String, Error> {
     let id = read_id(id)?;
     let settled = app.db.run(move |conn| {
         async move {
@@ -134,7 +147,7 @@ async fn settle(app: &App, id: &str, settlement: Settlement) -> Result<Response,
         .boxed()
     });
     match settled.await.map_err(|fault| app.failure(&fault))? {
-        (Some(operation), _) => Ok(envelope::data(StatusCode::OK, &operation)),
+        (Some(operation), _) => Ok(operation),
         (None, false) => Err(missing()),
         (None, true) => Err(Error::new(Code::TransitionConflict, "The operation is not blocked")),
     }
@@ -145,21 +158,22 @@ fn read_settlement(bytes: &[u8]) -> Result<(Option<String>, String), Error> {
     let (mut status, mut note) = (None, String::new());
     let members = if bytes.is_empty() { Vec::new() } else { json::read_object(bytes)? };
     for (name, value) in members {
-        let text = serde_json::from_str::<String>(value.get()).ok();
-        let text = text.filter(|text| text.len() <= MOST_NOTE && !text.contains('\0'));
-        let text = text.ok_or_else(|| {
-            Error::field(Code::InvalidValue, &name, format!("{name} must be a short text"))
-        })?;
+        let text = || {
+            serde_json::from_str::<String>(value.get()).map_err(|_| {
+                Error::field(Code::InvalidValue, &name, format!("{name} must be a text"))
+            })
+        };
         match name.as_str() {
-            "status" => status = Some(text),
-            "note" => note = text,
-            _ => {
-                let message = format!("This request has no member \"{name}\"");
-                return Err(Error::field(Code::UnknownField, &name, message));
-            }
+            "status" => status = Some(text()?),
+            "note" => note = settle::note(&text()?)?,
+            _ => return Err(unknown_member(&name)),
         }
     }
     Ok((status, note))
+}
+
+fn unknown_member(name: &str) -> Error {
+    Error::field(Code::UnknownField, name, format!("This request has no member \"{name}\""))
 }
 
 fn read_id(id: &str) -> Result<String, Error> {

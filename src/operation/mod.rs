@@ -1,9 +1,11 @@
 //! Operations: writes under an `Idempotency-Key`. The first execution and its answer are recorded in
 //! the transaction of the write; a repeat is given that answer and does nothing.
 
+pub mod attempt;
 pub mod fingerprint;
 pub mod http;
 pub mod purge;
+pub mod settle;
 pub mod store;
 
 use uuid::Uuid;
@@ -17,6 +19,9 @@ const MOST_KEY: usize = 255;
 
 /// How long a repeat that met its first execution still running is told to wait, in seconds.
 const RETRY_AFTER: &str = "1";
+
+/// How long one that is blocked is told to wait: a person has to look at it.
+const BLOCKED_AFTER: &str = "60";
 
 /// A request that is to be executed once.
 #[derive(Clone, Debug)]
@@ -37,6 +42,8 @@ pub struct Claim {
     pub path: String,
     /// Who asks.
     pub actor: String,
+    /// The request's id, by which the log knows it.
+    pub request_id: String,
     /// For how many hours the answer is kept.
     pub keep_hours: i32,
 }
@@ -86,12 +93,15 @@ impl Claimed {
 
 fn undecided(standing: Option<Standing>) -> Error {
     let blocked = standing.as_ref().is_some_and(|standing| standing.status == "blocked");
-    let message = if blocked {
-        "The operation under this Idempotency-Key is blocked until somebody resolves it"
+    let (message, after) = if blocked {
+        (
+            "The operation under this Idempotency-Key is blocked until somebody resolves it",
+            BLOCKED_AFTER,
+        )
     } else {
-        "The first request under this Idempotency-Key is still running"
+        ("The first request under this Idempotency-Key is still running", RETRY_AFTER)
     };
-    let error = Error::new(Code::OperationInProgress, message).header("retry-after", RETRY_AFTER);
+    let error = Error::new(Code::OperationInProgress, message).header("retry-after", after);
     match standing {
         Some(Standing { id, status }) => error.detail("operation", id).detail("status", status),
         None => error,

@@ -8,6 +8,7 @@ use sqlx::postgres::{PgConnection, PgRow};
 use crate::db::fault::Fault;
 use crate::db::transaction::{End, Work};
 use crate::error::Error;
+use crate::operation::attempt::{self, Failed};
 use crate::operation::{Claim, Claimed, Standing};
 use crate::record::answer::Answer;
 
@@ -81,13 +82,12 @@ async fn find(conn: &mut PgConnection, claim: &Claim) -> Result<Option<Claimed>,
     .await?;
     // Purged in between: start over.
     let Some(found) = found else { return Err(Fault::Retry) };
-    if !found.try_get::<bool, _>(2)? {
-        return Ok(Some(Claimed::Reused));
-    }
     let standing = Standing { id: found.try_get(0)?, status: found.try_get(1)? };
     match standing.status.as_str() {
-        "completed" | "rejected" => Ok(Some(Claimed::Repeat(stored(&found)?))),
+        // Nothing was done under it, so the key is still free for any request.
         "retryable" if take_over(conn, claim).await? => Ok(None),
+        _ if !found.try_get::<bool, _>(2)? => Ok(Some(Claimed::Reused)),
+        "completed" | "rejected" => Ok(Some(Claimed::Repeat(stored(&found)?))),
         _ => Ok(Some(Claimed::Undecided(Some(standing)))),
     }
 }
@@ -109,21 +109,71 @@ fn stored(found: &PgRow) -> Result<Answer, Fault> {
 async fn take_over(conn: &mut PgConnection, claim: &Claim) -> Result<bool, Fault> {
     let taken = sqlx::query(
         "WITH claimed AS (UPDATE counterfoil.operation SET status = 'running', \
-         attempts = attempts + 1 WHERE tenant = $1 AND key = $2 AND status = 'retryable' RETURNING id) \
+         attempts = CASE WHEN fingerprint = $3 THEN attempts + 1 ELSE 1 END, fingerprint = $3, \
+         kind = $4, method = $5, path = $6, actor = $7 \
+         WHERE tenant = $1 AND key = $2 AND status = 'retryable' RETURNING id) \
          SELECT set_config('counterfoil.operation', id::text, true) FROM claimed",
     )
     .bind(&claim.tenant)
     .bind(&claim.key)
+    .bind(claim.fingerprint.0.as_slice())
+    .bind(claim.kind)
+    .bind(&claim.method)
+    .bind(&claim.path)
+    .bind(&claim.actor)
     .fetch_optional(conn)
     .await?;
     Ok(taken.is_some())
+}
+
+/// Writes down an attempt that came to nothing, in a transaction of its own; waits for whoever holds
+/// the key. Gives where the operation stands; `None` where it was decided meanwhile.
+///
+/// # Errors
+/// Those of the database.
+pub async fn fail(
+    conn: &mut PgConnection,
+    claim: &Claim,
+    failed: Failed,
+) -> Result<Option<Standing>, Fault> {
+    let found = sqlx::query_as::<_, (String, String)>(
+        "INSERT INTO counterfoil.operation AS o \
+         (tenant, key, id, fingerprint, kind, method, path, actor, expires_at, status, evidence) \
+         VALUES ($1, $2, $3::uuid, $4, $5, $6, $7, $8, clock_timestamp() + make_interval(hours => $9), \
+         'retryable', jsonb_build_object('failures', jsonb_build_array(jsonb_build_object( \
+         'at', clock_timestamp(), 'code', $10::text, 'request_id', $11::text)))) \
+         ON CONFLICT (tenant, key) DO UPDATE SET fingerprint = excluded.fingerprint, \
+         kind = excluded.kind, method = excluded.method, path = excluded.path, actor = excluded.actor, \
+         attempts = CASE WHEN o.fingerprint = excluded.fingerprint THEN o.attempts + 1 ELSE 1 END, \
+         status = CASE WHEN o.fingerprint = excluded.fingerprint AND o.attempts + 1 >= $12 \
+         THEN 'blocked' ELSE 'retryable' END, \
+         evidence = o.evidence || jsonb_build_object('failures', excluded.evidence->'failures' || \
+         (coalesce(o.evidence->'failures', '[]') - ($13 - 1))) \
+         WHERE o.status = 'retryable' RETURNING id::text, status",
+    )
+    .bind(&claim.tenant)
+    .bind(&claim.key)
+    .bind(claim.id.to_string())
+    .bind(claim.fingerprint.0.as_slice())
+    .bind(claim.kind)
+    .bind(&claim.method)
+    .bind(&claim.path)
+    .bind(&claim.actor)
+    .bind(claim.keep_hours)
+    .bind(failed.code())
+    .bind(&claim.request_id)
+    .bind(failed.most())
+    .bind(attempt::KEPT)
+    .fetch_optional(conn)
+    .await?;
+    Ok(found.map(|(id, status)| Standing { id, status }))
 }
 
 async fn complete(conn: &mut PgConnection, claim: &Claim, answer: &Answer) -> Result<(), Fault> {
     let headers: Vec<_> = answer.headers.iter().map(|(name, value)| [&**name, value]).collect();
     sqlx::query(
         "UPDATE counterfoil.operation SET status = 'completed', response_status = $3, \
-         response_headers = $4::jsonb, response_body = $5, evidence = $6::jsonb, \
+         response_headers = $4::jsonb, response_body = $5, evidence = evidence || $6::jsonb, \
          completed_at = clock_timestamp() WHERE tenant = $1 AND key = $2",
     )
     .bind(&claim.tenant)
@@ -157,11 +207,20 @@ pub async fn purge(conn: &mut PgConnection, most: i32) -> Result<i32, Fault> {
 /// How far operations that wait for somebody are counted.
 const COUNTED: i64 = 10_000;
 
-/// How many operations wait for somebody, by status. However many there are, the cost is bounded.
+/// How many operations wait.
+#[derive(Clone, Copy, Debug)]
+pub struct Waiting {
+    /// For an operator.
+    pub blocked: i64,
+    /// For the next request under their keys.
+    pub retryable: i64,
+}
+
+/// Counts operations that wait for somebody. However many there are, the cost is bounded.
 ///
 /// # Errors
 /// Those of the database.
-pub async fn waiting(conn: &mut PgConnection) -> Result<Vec<(&'static str, i64)>, Fault> {
+pub async fn waiting(conn: &mut PgConnection) -> Result<Waiting, Fault> {
     let (blocked, retryable) = sqlx::query_as(
         "SELECT count(*) FILTER (WHERE status = 'blocked'), \
          count(*) FILTER (WHERE status = 'retryable') FROM (SELECT status FROM counterfoil.operation \
@@ -170,7 +229,7 @@ pub async fn waiting(conn: &mut PgConnection) -> Result<Vec<(&'static str, i64)>
     .bind(COUNTED)
     .fetch_one(conn)
     .await?;
-    Ok(vec![("blocked", blocked), ("retryable", retryable)])
+    Ok(Waiting { blocked, retryable })
 }
 
 /// An operation as JSON text, as its route shows it.

@@ -6,6 +6,7 @@ use axum::extract::{Request, State};
 use axum::http::header::{ETAG, LINK};
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse as _, Response};
+use bytes::Bytes;
 use futures_util::FutureExt as _;
 
 use crate::error::{Code, Error};
@@ -130,9 +131,7 @@ pub async fn create(
     request: Request,
 ) -> Result<Response, Error> {
     request::demand_json(&target.headers)?;
-    let precondition = target.precondition()?;
-    let options = Options::read(&target)?;
-    let bytes = request::body(request, app.limits.body).await?;
+    let Opened { precondition, options, bytes } = Opened::read(&app, &target, request).await?;
     let draft = Draft::create(&target.resource, precondition, &bytes);
     write(&app, &target, draft, options, &bytes).await
 }
@@ -145,9 +144,7 @@ pub async fn replace(
 ) -> Result<Response, Error> {
     let key = target.key()?;
     request::demand_json(&target.headers)?;
-    let precondition = target.precondition()?;
-    let options = Options::read(&target)?;
-    let bytes = request::body(request, app.limits.body).await?;
+    let Opened { precondition, options, bytes } = Opened::read(&app, &target, request).await?;
     let draft = Draft::replace(&target.resource, key, precondition, &bytes);
     write(&app, &target, draft, options, &bytes).await
 }
@@ -161,9 +158,7 @@ pub async fn patch(
     let key = target.key()?;
     let media_type = request::media_type(&target.headers);
     draft::demand_patch_type(&media_type)?;
-    let precondition = target.precondition()?;
-    let options = Options::read(&target)?;
-    let bytes = request::body(request, app.limits.body).await?;
+    let Opened { precondition, options, bytes } = Opened::read(&app, &target, request).await?;
     let draft = Draft::patch(&target.resource, key, precondition, &media_type, &bytes);
     write(&app, &target, draft, options, &bytes).await
 }
@@ -183,11 +178,26 @@ pub async fn increment(
 ) -> Result<Response, Error> {
     let key = target.key()?;
     request::demand_json(&target.headers)?;
-    let precondition = target.precondition()?;
-    let options = Options::read(&target)?;
-    let bytes = request::body(request, app.limits.body).await?;
+    let Opened { precondition, options, bytes } = Opened::read(&app, &target, request).await?;
     let draft = Draft::increment(&target.resource, key, precondition, &bytes);
     write(&app, &target, draft, options, &bytes).await
+}
+
+/// What a write with a body has in common with every other.
+struct Opened {
+    precondition: Precondition,
+    options: Options,
+    bytes: Bytes,
+}
+
+impl Opened {
+    /// Reads it in the order in which it is judged.
+    async fn read(app: &App, target: &Target, request: Request) -> Result<Self, Error> {
+        let precondition = target.precondition()?;
+        let options = Options::read(target)?;
+        let bytes = request::body(request, app.limits.body).await?;
+        Ok(Self { precondition, options, bytes })
+    }
 }
 
 /// The parameters of a write.
@@ -237,8 +247,8 @@ async fn write(
     body: &[u8],
 ) -> Result<Response, Error> {
     let Options { dry_run, on_conflict } = options;
-    let Target { method, uri, headers, .. } = target;
-    let claim = app.claim("write", &Asks { method, uri, headers, body })?;
+    let Target { method, uri, headers, request_id, .. } = target;
+    let claim = app.claim("write", &Asks { method, uri, headers, body, request_id })?;
     // What writes nothing may be asked any number of times.
     let claim = claim.filter(|_| !dry_run);
     let run = match &claim {

@@ -94,7 +94,9 @@ fn write(resource: &Resource, shape: &Shape) -> String {
         Shape::Delete => delete(resource, &Given::one(resource)),
         Shape::Many(shape) => many(resource, shape),
         Shape::Lock { deletes } => grouped::lock(resource, *deletes),
-        Shape::Current(compared) => current(resource, compared.as_ref()),
+        Shape::Current(compared) => {
+            current(resource, compared.as_ref(), &Given::compared(resource))
+        }
     }
 }
 
@@ -104,6 +106,9 @@ fn many(resource: &Resource, shape: &Shape) -> String {
         Shape::Update(columns) => update(resource, columns, &Given::many(resource)),
         Shape::Increment(columns) => raised::increment(resource, columns, &Given::many(resource)),
         Shape::Delete => delete(resource, &Given::many(resource)),
+        Shape::Current(compared) => {
+            current(resource, compared.as_ref(), &Given::many_compared(resource))
+        }
         one => write(resource, one),
     }
 }
@@ -153,17 +158,23 @@ fn key_equals(resource: &Resource, parts: &[String]) -> String {
 /// The id under which the change log knows the record whose key the parameters from `$1` on are: as
 /// PostgreSQL spells the values, whatever spelling the client chose.
 pub fn record_id(resource: &Resource) -> String {
-    id(resource, |i, c| format!("(${}::{})", i + 1, c.cast_type))
+    record_id_of(resource, &parameters(resource.key.len()))
+}
+
+fn record_id_of(resource: &Resource, key: &[String]) -> String {
+    let cast = |(c, part): (&Column, &String)| format!("({part}::{})", c.cast_type);
+    id(resource, &resource.key_columns().zip(key).map(cast).collect::<Vec<_>>())
 }
 
 /// The id under which the change log knows the row `t`.
 pub fn row_id(resource: &Resource) -> String {
-    id(resource, |_, c| format!("t.{}", c.quoted))
+    let of_row = |c: &Column| format!("t.{}", c.quoted);
+    id(resource, &resource.key_columns().map(of_row).collect::<Vec<_>>())
 }
 
-fn id(resource: &Resource, value: impl Fn(usize, &Column) -> String) -> String {
-    let parts = resource.key_columns().enumerate();
-    let parts: Vec<_> = parts.map(|(i, c)| c.canonical.replace("{}", &value(i, c))).collect();
+fn id(resource: &Resource, values: &[String]) -> String {
+    let parts = resource.key_columns().zip(values);
+    let parts: Vec<_> = parts.map(|(c, value)| c.canonical.replace("{}", value)).collect();
     match parts.as_slice() {
         [part] => part.clone(),
         parts => {
@@ -379,16 +390,15 @@ fn same_json(quoted: &str) -> String {
 }
 
 /// Parameters: the key's parts, the client's version, and with `compared` the body.
-fn current(resource: &Resource, compared: Option<&Columns>) -> String {
-    let k = resource.key.len();
-    let body = k + 2;
+fn current(resource: &Resource, compared: Option<&Columns>, given: &Given) -> String {
+    let body = &given.body;
     let (nothing_new, sets, source) = match compared {
         None => ("false".to_owned(), "NULL::text".to_owned(), String::new()),
         Some(columns) => {
             let source = if columns.set.is_empty() {
-                format!("CROSS JOIN (SELECT ${body}::text) AS r")
+                format!("CROSS JOIN (SELECT {body}::text) AS r")
             } else {
-                format!("CROSS JOIN {}", record(resource, &columns.set, &format!("${body}")))
+                format!("CROSS JOIN {}", record(resource, &columns.set, body))
             };
             (nothing_new(resource, columns), sets(resource, columns), source)
         }
@@ -398,8 +408,8 @@ fn current(resource: &Resource, compared: Option<&Columns>) -> String {
         "SELECT {version}, {row}, {nothing_new}, c.version, c.op = 'delete', c.\"by\", {at}, \
          CASE WHEN {version} IS NULL THEN {last} END, \
          (SELECT {base} FROM counterfoil.change AS b WHERE b.resource = {name} AND b.id = {id} \
-         AND b.version = ${yours}::int4 AND b.op <> 'delete'), {sets} \
-         FROM (SELECT) AS one LEFT JOIN {table} AS t ON {key} \
+         AND b.version = {yours}::int4 AND b.op <> 'delete'), {sets}{place} \
+         FROM {from} LEFT JOIN {table} AS t ON {key} \
          LEFT JOIN LATERAL (SELECT * FROM counterfoil.change AS c \
          WHERE c.resource = {name} AND c.id = {id} ORDER BY c.version DESC LIMIT 1) AS c ON true {source}",
         row = row(resource, None),
@@ -407,10 +417,12 @@ fn current(resource: &Resource, compared: Option<&Columns>) -> String {
         last = document(resource, "c.doc"),
         base = document(resource, "b.doc"),
         table = resource.table,
-        key = key_predicate(resource),
+        key = key_equals(resource, &given.key),
         name = name_literal(resource),
-        id = record_id(resource),
-        yours = k + 1,
+        id = record_id_of(resource, &given.key),
+        yours = given.wanted,
+        place = given.place(),
+        from = given.list.as_deref().unwrap_or("(SELECT) AS one"),
     )
 }
 

@@ -286,7 +286,7 @@ async fn refuse(conn: &mut PgConnection, write: &Write, error: Error) -> Result<
 }
 
 /// What stands against a write, as its record is; `None` where nothing does.
-fn judge(write: &Write, found: Current) -> Option<Outcome> {
+pub(super) fn judge(write: &Write, found: Current) -> Option<Outcome> {
     let Current { row, nothing_new, newest, told } = found;
     let Some(row) = row else {
         // Where a record is to come to be, its absence stands against nothing.
@@ -413,7 +413,15 @@ async fn read_current(
     if let Some(body) = body {
         query = query.bind(&body.json);
     }
-    let found = query.fetch_one(conn).await?;
+    compared(resource, body, &query.fetch_one(conn).await?)
+}
+
+/// From what a comparison gave to what it says.
+pub(super) fn compared(
+    resource: &Resource,
+    body: Option<&Assignments>,
+    found: &PgRow,
+) -> Result<Current, Fault> {
     let row = match found.try_get::<Option<i32>, _>(0)? {
         Some(version) => Some(Row { version: Version(version), json: found.try_get(1)? }),
         None => None,

@@ -779,3 +779,57 @@ async fn what_was_typed_into_a_field_that_is_gone_is_shown_and_nothing_is_saved(
     mina.post(PAGE, &unchanged).await.expect(303);
     assert_eq!(server.value("SELECT max(version) FROM invoices").await.as_deref(), Some("1"));
 }
+
+#[tokio::test]
+async fn a_blocked_operation_is_seen_and_decided_about() {
+    let server = Server::start(TABLE, &["invoices"]).await;
+    let otto = Visitor::new(&server, "otto");
+    let send = async |key: &str, amount: i32| {
+        let request = server.request(Method::PATCH, "/invoices/1").header("idempotency-key", key);
+        let request = request.header("content-type", "application/json");
+        request.body(format!("{{\"amount\": {amount}}}")).send().await.unwrap().status().as_u16()
+    };
+    for (key, amount) in [("<b>", 1), ("rejected", 2), ("done", 3), ("fine", 4)] {
+        assert_eq!(send(key, amount).await, 200);
+    }
+    let evidence = r#"{"failures": [{"at": "2026-11-30T09:12:44.1+00:00", "code": "INTERNAL", "request_id": "r-1"}]}"#;
+    server
+        .sql(&format!(
+            "UPDATE counterfoil.operation SET status = 'blocked', evidence = '{evidence}' WHERE key <> 'fine'"
+        ))
+        .await;
+    otto.get("/console").await.expect(200).shows(&["3 blocked", "/console/-/operations"]);
+    let list = "/console/-/operations";
+    otto.get(list).await.expect(200).shows(&["fine", "&#60;b&#62;"]).hides(&["<b>"]);
+    let blocked = format!("{list}?status=blocked");
+    otto.get(&blocked).await.expect(200).shows(&["rejected", "done"]).hides(&[">fine<"]);
+    otto.get(&format!("{list}?status=odd")).await.expect(400);
+    otto.get(&format!("{list}/7")).await.expect(400);
+    let address = async |key: &str| {
+        let id = format!("SELECT id FROM counterfoil.operation WHERE key = '{key}'");
+        format!("{list}/{}", server.value(&id).await.unwrap())
+    };
+    for (key, amount, decision, then) in
+        [("<b>", 1, "retry", 200), ("rejected", 2, "rejected", 409), ("done", 3, "completed", 200)]
+    {
+        let page = address(key).await;
+        let seen =
+            otto.get(&page).await.expect(200).shows(&["blocked", "INTERNAL", "r-1", "09:12"]);
+        let form = seen.form(&page).with("note", "a <i>note</i>").with("decision", decision);
+        let foreign = otto.request(Method::POST, &page).header("sec-fetch-site", "cross-site");
+        Page::of(foreign.form(&form.0)).await.expect(403);
+        let odd = form.clone().with("decision", "odd");
+        otto.post(&page, &odd)
+            .await
+            .expect(422)
+            .shows(&["Nothing was decided", "a &#60;i&#62;note"]);
+        assert_eq!(send(key, amount).await, 409, "still blocked");
+        assert_eq!(otto.post(&page, &form).await.expect(303).header("location"), page);
+        // Said twice, it is said no second time.
+        otto.post(&page, &form).await.expect(409).shows(&["The operation is not blocked"]);
+        otto.get(&page).await.expect(200).shows(&["otto"]).hides(&["<i>", "name=\"decision\""]);
+        assert_eq!(send(key, amount).await, then, "{decision}");
+    }
+    otto.get(&blocked).await.expect(200).shows(&["No operation is blocked"]);
+    otto.get("/console").await.expect(200).hides(&["status=blocked"]);
+}

@@ -3,6 +3,7 @@
 use counterfoil::db::{Db, connect};
 use counterfoil::operation::purge::sweep;
 use reqwest::Method;
+use serde_json::Value;
 
 use crate::support::{Reply, Server, json};
 
@@ -35,7 +36,7 @@ async fn operations_are_listed_and_shown() {
     let next = page.json["page"]["next"].as_str().unwrap();
     let rest = server.get(&format!("/operations?limit=2&after={next}")).await.expect(200);
     assert_eq!(rest.data()[0]["key"], "a");
-    assert_eq!(rest.json["page"]["next"], serde_json::Value::Null);
+    assert_eq!(rest.json["page"]["next"], Value::Null);
 
     let shown = server.get(&format!("/operations/{}", id_of(&server, "b").await)).await.expect(200);
     let shown = shown.data();
@@ -108,4 +109,88 @@ async fn keys_are_forgotten_when_their_time_is_over() {
     server.sql("UPDATE counterfoil.operation SET status = 'blocked' WHERE key = 'b'").await;
     assert_eq!(sweep(&db).await, Ok(1));
     assert_eq!(raise(&server, "a").await.expect(200).header("idempotency-replayed"), "");
+}
+
+/// A table whose trigger fails in a way that no client is to blame for, and says how often it ran.
+const BROKEN: &str = "
+    CREATE TABLE notes (id integer PRIMARY KEY, n integer NOT NULL DEFAULT 0);
+    INSERT INTO notes VALUES (1);
+    CREATE SEQUENCE runs;
+    CREATE SEQUENCE unused;
+    CREATE FUNCTION broken() RETURNS trigger LANGUAGE plpgsql AS $$
+        BEGIN PERFORM nextval('runs'); PERFORM currval('unused'); RETURN new; END $$;
+    CREATE TRIGGER broken BEFORE UPDATE ON notes FOR EACH ROW EXECUTE FUNCTION broken();";
+
+/// A request that may be answered 500.
+async fn attempt(server: &Server, key: &str, body: &str) -> (u16, Value, String) {
+    let request = server.request(Method::POST, "/notes/1/increment");
+    let response = json(request.header("idempotency-key", key), body).send().await.unwrap();
+    let id = response.headers()["x-request-id"].to_str().unwrap().to_owned();
+    (response.status().as_u16(), response.json().await.unwrap(), id)
+}
+
+#[tokio::test]
+async fn an_operation_that_fails_time_and_again_is_blocked_until_somebody_decides() {
+    let server = Server::start(BROKEN, &["notes"]).await;
+    let body = r#"{"field": "n"}"#;
+    let mut operation = String::new();
+    for tried in 1..=5 {
+        let (status, told, request) = attempt(&server, "k", body).await;
+        assert_eq!(status, 500, "{told}");
+        let standing = if tried < 5 { "retryable" } else { "blocked" };
+        assert_eq!(told["error"]["details"]["status"], standing, "{told}");
+        let id = told["error"]["details"]["operation"].as_str().unwrap();
+        operation = format!("/operations/{id}");
+        let shown = server.get(&operation).await.expect(200);
+        assert_eq!(shown.data()["status"], standing);
+        assert_eq!(shown.data()["attempts"], tried);
+        let failures = shown.data()["evidence"]["failures"].as_array().unwrap();
+        assert_eq!(failures.len(), tried);
+        assert_eq!(failures[0]["code"], "INTERNAL");
+        assert_eq!(failures[0]["request_id"], request);
+    }
+    for _ in 0..2 {
+        let told = raise(&server, "k").await.expect_error(409, "OPERATION_IN_PROGRESS");
+        assert_eq!(told.details()["status"], "blocked");
+        assert_eq!(told.header("retry-after"), "60");
+    }
+    assert_eq!(server.value("SELECT last_value FROM runs").await.as_deref(), Some("5"));
+    // Decided once, it may be tried once.
+    let retry = format!("{operation}/retry");
+    server.post(&retry, r#"{"status": "completed"}"#).await.expect_error(422, "UNKNOWN_FIELD");
+    server.post(&retry, "{}").await.expect(200);
+    assert_eq!(attempt(&server, "k", body).await.1["error"]["details"]["status"], "blocked");
+    server.post(&retry, "{}").await.expect(200);
+    server.sql("DROP TRIGGER broken ON notes").await;
+    raise(&server, "k").await.expect(200);
+    let shown = server.get(&operation).await;
+    assert_eq!(
+        (&shown.data()["status"], &shown.data()["attempts"]),
+        (&"completed".into(), &7.into())
+    );
+    let evidence = &shown.data()["evidence"];
+    assert_eq!(evidence["failures"].as_array().unwrap().len(), 6);
+    assert_eq!(
+        (&evidence["etag"], &evidence["settled"]["by"]),
+        (&"\"2\"".into(), &"anonymous".into())
+    );
+    assert_eq!(server.value("SELECT n FROM notes").await.as_deref(), Some("1"));
+}
+
+#[tokio::test]
+async fn what_failed_without_an_effect_does_not_use_its_key_up() {
+    let server = Server::start(BROKEN, &["notes"]).await;
+    assert_eq!(attempt(&server, "k", r#"{"field": "n"}"#).await.0, 500);
+    // Other content is another operation, with attempts of its own.
+    let (status, told, _) = attempt(&server, "k", r#"{"field": "n", "by": 2}"#).await;
+    assert_eq!((status, &told["error"]["details"]["status"]), (500, &"retryable".into()));
+    server.sql("DROP TRIGGER broken ON notes").await;
+    let first = attempt(&server, "k", r#"{"field": "n", "by": 3}"#).await;
+    assert_eq!((first.0, &first.1["data"]["n"]), (200, &3.into()));
+    let listed = server.get("/operations").await;
+    assert_eq!(
+        (&listed.data()[0]["attempts"], listed.data().as_array().unwrap().len()),
+        (&1.into(), 1)
+    );
+    raise(&server, "k").await.expect_error(422, "IDEMPOTENCY_KEY_REUSED");
 }

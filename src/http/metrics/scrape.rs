@@ -20,7 +20,7 @@ use crate::feed::stream;
 use crate::http::metrics::Metrics;
 use crate::http::metrics::labels::Label;
 use crate::http::{App, server};
-use crate::operation::store;
+use crate::operation::store::{self, Waiting};
 
 /// How long to wait for what the database says. A scrape that waits is worse than one that lacks it.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -56,13 +56,13 @@ fn counted(registry: &mut Registry, metrics: &Metrics) {
 
 /// What the connections are at, and which operations wait for somebody; `None` where the database
 /// does not say.
-fn database(registry: &mut Registry, loads: &[Load], waiting: Option<Vec<(&'static str, i64)>>) {
+fn database(registry: &mut Registry, loads: &[Load], waiting: Option<Waiting>) {
     let up = Gauge::<i64>::default();
     up.set(i64::from(waiting.is_some()));
     registry.register("database_up", "Whether the database answered this scrape", up);
-    if let Some(waiting) = waiting {
+    if let Some(Waiting { blocked, retryable }) = waiting {
         let operations = Gauges::default();
-        for (status, count) in waiting {
+        for (status, count) in [("blocked", blocked), ("retryable", retryable)] {
             operations.get_or_create(&[("status", status)]).set(count);
         }
         let help = "Operations that wait for somebody, counted to 10000";

@@ -35,8 +35,8 @@ const ABOUT: &str = "PostgreSQL tables as REST resources in which a lost update 
 pub fn document(catalog: &Catalog) -> Value {
     let mut paths = fixed::paths();
     paths.extend(several::paths());
-    paths.extend(push::paths());
     paths.extend(feed::paths());
+    paths.extend(push::paths());
     let mut schemas = failure::schemas();
     let mut responses = failure::responses();
     let mut tags = vec![fixed::tag(), several::tag(), feed::tag()];
@@ -129,10 +129,8 @@ mod tests {
         let paths: Vec<_> = document["paths"].as_object().unwrap().keys().collect();
         let several: Vec<_> = several::paths().keys().cloned().collect();
         let fixed = ["/healthz", "/metrics", "/openapi.json", "/readyz"].map(str::to_owned);
-        let feed = feed::paths().keys().cloned().collect::<Vec<_>>();
-        let push = push::paths().keys().cloned().collect::<Vec<_>>();
-        let mut expected: Vec<_> =
-            several.into_iter().chain(push).chain(feed).chain(fixed).collect();
+        let sync = feed::paths().into_iter().chain(push::paths()).map(|(path, _)| path);
+        let mut expected: Vec<_> = several.into_iter().chain(sync).chain(fixed).collect();
         expected.sort();
         assert_eq!(paths, expected.iter().collect::<Vec<_>>());
         let schemas: Vec<_> =

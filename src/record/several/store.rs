@@ -175,7 +175,7 @@ impl<'a> Running<'a> {
             match many::store::write(self.conn, shape, &writes).await {
                 Ok(outcomes) => {
                     self.moved = true;
-                    self.take(part, outcomes).await?;
+                    self.take(shape, part, outcomes).await?;
                 }
                 Err(fault) if fault == Fault::Retry || fault.breaks_connection() => {
                     return Err(fault);
@@ -193,9 +193,10 @@ impl<'a> Running<'a> {
         Ok(())
     }
 
-    /// Takes the outcomes of a group; those that missed are run by themselves, which explains them.
+    /// Takes the outcomes of a group, and has those that missed explained.
     async fn take(
         &mut self,
+        shape: &Shape,
         places: &[usize],
         outcomes: Vec<Option<Outcome>>,
     ) -> Result<(), Fault> {
@@ -206,10 +207,35 @@ impl<'a> Running<'a> {
                 None => missed.push(place),
             }
         }
+        if missed.len() > 1 {
+            self.explain(shape, &missed).await?;
+        }
         for place in missed {
-            self.single(place).await?;
+            if self.ended[place].is_none() {
+                self.single(place).await?;
+            }
         }
         Ok(())
+    }
+
+    /// Explains misses of one shape by one statement, where it can; the rest run by themselves.
+    async fn explain(&mut self, shape: &Shape, places: &[usize]) -> Result<(), Fault> {
+        self.remark().await?;
+        let writes: Vec<_> =
+            places.iter().filter_map(|&place| at(self.places, &self.settled, place)).collect();
+        match many::store::explain(self.conn, shape, &writes).await {
+            Ok(outcomes) => {
+                for ((&place, write), outcome) in places.iter().zip(writes).zip(outcomes) {
+                    self.ended[place] = outcome.map(|outcome| {
+                        let seen = Seen::of(write, &outcome);
+                        Ended::Run(outcome, seen)
+                    });
+                }
+                Ok(())
+            }
+            Err(fault) if fault == Fault::Retry || fault.breaks_connection() => Err(fault),
+            Err(_) => transaction::back(self.conn).await,
+        }
     }
 
     /// Runs a write by itself. Where another record has its unique value, that one may yet be given up:

@@ -31,6 +31,14 @@ impl Given {
         }
     }
 
+    /// Parameters of a comparison: the key's parts, the version that the client named, the body.
+    /// Nothing is written, so nobody acts.
+    pub(super) fn compared(resource: &Resource) -> Self {
+        let k = resource.key.len();
+        let (wanted, body) = (format!("${}", k + 1), format!("${}", k + 2));
+        Self { key: parameters(k), wanted, unwanted: String::new(), actor: 0, body, list: None }
+    }
+
     /// What else the statement reads: who acts, the list, and the body's values `r`.
     pub(super) fn sources(&self, record: Option<String>) -> String {
         let all = ["actor".to_owned()].into_iter().chain(self.list.clone()).chain(record);

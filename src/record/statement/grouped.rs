@@ -28,6 +28,30 @@ impl Given {
     }
 }
 
+impl Given {
+    /// Parameters: a list per part of the key, the lists of the versions that the clients named and
+    /// of the bodies.
+    pub(super) fn many_compared(resource: &Resource) -> Self {
+        let k = resource.key.len();
+        let names: Vec<_> = (0..k).map(|part| format!("k{part}")).collect();
+        let lists: Vec<_> = (1..=k).map(|i| format!("${i}::text[]")).collect();
+        let list = format!(
+            "unnest({}, ${}::int4[], ${}::text[]) WITH ORDINALITY AS g({}, yours, body, place)",
+            lists.join(", "),
+            k + 1,
+            k + 2,
+            names.join(", "),
+        );
+        Self {
+            key: names.iter().map(|name| format!("g.{name}")).collect(),
+            wanted: "g.yours".to_owned(),
+            body: "g.body".to_owned(),
+            list: Some(list),
+            ..Self::compared(resource)
+        }
+    }
+}
+
 /// Parameters: the list of the bodies, the actor. The rows come back in the order of the list.
 pub(super) fn insert(resource: &Resource, set: &[usize]) -> String {
     let columns = set.iter().map(|&i| &resource.columns[i]);

@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 use reqwest::Method;
 use serde_json::json;
 
-use crate::support::{Door, Reply, Server, json as with_json};
+use crate::support::{Door, Reply, Server, json as with_json, scale};
 
 const CLIENTS: usize = 16;
 const ACCOUNTS: u64 = 8;
@@ -18,7 +18,7 @@ const SQL: &str = "
 /// For how long. Longer where a variable says so.
 fn duration() -> Duration {
     let seconds = std::env::var("COUNTERFOIL_CROSSING_SECONDS").ok().and_then(|s| s.parse().ok());
-    Duration::from_secs(seconds.unwrap_or(4))
+    Duration::from_secs(seconds.unwrap_or(scale(4, 60) as u64))
 }
 
 /// Numbers that look random and are the same in every run.

@@ -1,6 +1,6 @@
 //! Rules that the table's owner wrote: triggers and row security.
 
-use crate::support::Server;
+use crate::support::{Reply, Server};
 
 const TABLE: &str = "
     CREATE TABLE t (id int PRIMARY KEY, say text, n int);
@@ -95,13 +95,35 @@ async fn as_clerk(sql: &str) -> Server {
     owner
         .sql(
             "DO $$ BEGIN CREATE ROLE clerk LOGIN; EXCEPTION WHEN duplicate_object THEN NULL; END $$;
-             SELECT counterfoil.entrust('clerk'); GRANT SELECT ON counterfoil.migration TO clerk;
+             SELECT counterfoil.entrust('clerk');
              GRANT SELECT, INSERT, UPDATE ON t TO clerk",
         )
         .await;
     let (head, rest) = owner.database_url.split_once("://").unwrap();
     let (_, rest) = rest.split_once('@').unwrap();
     Server::on(&format!("{head}://clerk@{rest}"), "").await
+}
+
+#[tokio::test]
+async fn an_entrusted_role_may_serve_all_there_is() {
+    let server =
+        as_clerk("CREATE TABLE t (id int PRIMARY KEY, n int); INSERT INTO t VALUES (1, 1)").await;
+    let request = || {
+        let patch = server.request(reqwest::Method::PATCH, "/t/1").header("idempotency-key", "one");
+        crate::support::json(patch, r#"{"n": 2}"#)
+    };
+    Reply::of(request()).await.expect(200);
+    let again = Reply::of(request()).await.expect(200);
+    assert_eq!(again.header("idempotency-replayed"), "true");
+    let mutation = r#"{"client_id": "0193a0b4-7f66-7cc3-8d5c-0f2a3b4c5d6e", "mutations":
+        [{"id": 1, "op": "patch", "resource": "t", "record_id": "1", "base_version": 2, "data": {"n": 3}}]}"#;
+    let pushed = server.post("/sync/push", mutation).await.expect(200);
+    assert_eq!(pushed.data()["results"][0]["status"], "applied", "{}", pushed.text);
+    let copied = server.get("/sync/snapshot").await.expect(200);
+    let cursor = copied.data()["cursor"].as_str().unwrap();
+    server.patch("/t/1", None, r#"{"n": 4}"#).await.expect(200);
+    server.get(&format!("/sync/pull?cursor={cursor}")).await.expect(200);
+    server.get("/operations").await.expect(200);
 }
 
 #[tokio::test]

@@ -5,18 +5,18 @@ use reqwest::Method;
 use sqlx::Connection as _;
 
 use super::{content, is_replay, keyed, notes};
-use crate::support::Reply;
+use crate::support::{Reply, scale};
 
-/// How many keys, and how many requests at once under each.
-const KEYS: usize = 300;
+/// How many requests at once under each key.
 const COPIES: usize = 8;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn parallel_repeats_have_one_effect_and_one_answer() {
     let server = notes().await;
+    let keys_in_all = scale(300, 10_000);
     let begun = std::time::Instant::now();
     let mut replays = 0;
-    for keys in (0..KEYS).collect::<Vec<_>>().chunks(10) {
+    for keys in (0..keys_in_all).collect::<Vec<_>>().chunks(10) {
         let requests = keys.iter().flat_map(|key| {
             let path = format!("/notes/{}/increment", key % 20 + 1);
             let key = format!("key-{key}");
@@ -35,12 +35,12 @@ async fn parallel_repeats_have_one_effect_and_one_answer() {
             replays += answered.len() - 1;
         }
     }
-    println!("{KEYS} keys x {COPIES}: {replays} replays in {:?}", begun.elapsed());
-    assert_eq!(server.value("SELECT sum(n) FROM notes").await, Some(KEYS.to_string()));
+    println!("{keys_in_all} keys x {COPIES}: {replays} replays in {:?}", begun.elapsed());
+    assert_eq!(server.value("SELECT sum(n) FROM notes").await, Some(keys_in_all.to_string()));
     let changes = "SELECT count(*) FROM counterfoil.change WHERE op = 'update'";
-    assert_eq!(server.value(changes).await, Some(KEYS.to_string()));
+    assert_eq!(server.value(changes).await, Some(keys_in_all.to_string()));
     let kept = "SELECT count(*) FROM counterfoil.operation WHERE status = 'completed'";
-    assert_eq!(server.value(kept).await, Some(KEYS.to_string()));
+    assert_eq!(server.value(kept).await, Some(keys_in_all.to_string()));
 }
 
 #[tokio::test]

@@ -21,8 +21,8 @@ impl Counter {
         Self { conn: PgConnection::connect(&server.database_url).await.unwrap() }
     }
 
-    /// Sends a request and gives its answer with what it cost, our own looks and the watch on the
-    /// catalogue left out.
+    /// Sends a request and gives its answer with what it cost, our own looks and those at the
+    /// catalogue and the feed left out.
     async fn count(&mut self, request: RequestBuilder) -> (Reply, i64) {
         let reset = "SELECT pg_stat_statements_reset(0, \
                      (SELECT oid FROM pg_database WHERE datname = current_database()), 0)";
@@ -32,7 +32,7 @@ impl Counter {
             "SELECT coalesce(sum(calls), 0)::bigint FROM pg_stat_statements \
              WHERE dbid = (SELECT oid FROM pg_database WHERE datname = current_database()) \
              AND query NOT LIKE '%pg_stat_statements%' AND query NOT LIKE '%counterfoil.fingerprint%' \
-             AND query NOT LIKE '%pg_backend_pid%'",
+             AND query NOT LIKE '%pg_backend_pid%' AND query NOT LIKE '%counterfoil.feed%'",
         );
         (reply, calls.fetch_one(&mut self.conn).await.unwrap())
     }

@@ -183,8 +183,8 @@ impl Client {
             let late = self.late.pop().unwrap_or_else(|| body.clone());
             let (door, own) = (self.door.clone(), self.random.one_in(2));
             let late = tokio::spawn(async move { send(&door, &late).await });
-            if own {
-                judge_late(&late.await.unwrap());
+            if own && let Some(late) = late.await.unwrap() {
+                judge_late(&late);
             }
         }
         self.late.push(body.clone());
@@ -194,7 +194,7 @@ impl Client {
             tokio::spawn(async move { send(&door, &body).await });
             return Err(Crash);
         }
-        let reply = send(&self.door, &body).await;
+        let reply = send(&self.door, &body).await.ok_or(Crash)?;
         self.may_crash()?;
         if reply.status != 200 {
             assert!(matches!(reply.status, 409 | 503), "{}", reply.text);
@@ -259,7 +259,8 @@ impl Client {
             (None, Some(after)) => format!("/sync/snapshot?resources=cards&after={after}"),
             (None, None) => "/sync/snapshot?resources=cards".to_owned(),
         };
-        let page = Reply::of(self.door.request(Method::GET, &path)).await;
+        let page =
+            Reply::attempt(self.door.request(Method::GET, &path)).await.map_err(|_| Crash)?;
         self.may_crash()?;
         if page.status == 503 {
             return Ok(true);
@@ -292,8 +293,9 @@ impl Client {
     }
 }
 
-async fn send(door: &Door, body: &str) -> Reply {
-    Reply::of(with_json(door.request(Method::POST, "/sync/push"), body)).await
+/// `None` where the network loses it, or its answer.
+async fn send(door: &Door, body: &str) -> Option<Reply> {
+    Reply::attempt(with_json(door.request(Method::POST, "/sync/push"), body)).await.ok()
 }
 
 /// What comes in late was decided before, or is the next.

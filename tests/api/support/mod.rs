@@ -159,6 +159,11 @@ fn guarded(request: RequestBuilder, if_match: Option<&str>) -> RequestBuilder {
     }
 }
 
+/// How much of something: the full amount where `make soak` asks for it.
+pub fn scale(usual: usize, full: usize) -> usize {
+    if std::env::var_os("COUNTERFOIL_SOAK").is_some() { full } else { usual }
+}
+
 /// Waits for a condition that is bound to come true.
 pub async fn wait_until(what: &str, mut condition: impl AsyncFnMut() -> bool) {
     let begun = Instant::now();

@@ -32,13 +32,18 @@ pub struct Reply {
 
 impl Reply {
     pub async fn of(request: RequestBuilder) -> Self {
-        let response = request.send().await.unwrap();
+        Self::attempt(request).await.unwrap()
+    }
+
+    /// The answer, where the network brings it.
+    pub async fn attempt(request: RequestBuilder) -> reqwest::Result<Self> {
+        let response = request.send().await?;
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
-        let text = response.text().await.unwrap();
+        let text = response.text().await?;
         let json = parse(&text);
         let reply = Self { status, headers, text, json };
         reply.assert_sound();
-        reply
+        Ok(reply)
     }
 
     /// No answer is a defect of ours, lacks a part of the envelope, or repeats the database's words.

@@ -1,5 +1,6 @@
 //! A wire between a server and PostgreSQL that is cut at a chosen point.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
@@ -13,6 +14,8 @@ use super::scratch::Scratch;
 pub enum Cut {
     /// It never reaches PostgreSQL.
     Statement,
+    /// Half of it reaches PostgreSQL.
+    Torn,
     /// PostgreSQL ran it; what it said is lost.
     Answer,
 }
@@ -28,6 +31,7 @@ pub struct Wire {
     /// The database's URL, by way of the wire.
     pub url: String,
     order: Arc<Mutex<Option<Order>>>,
+    away: Arc<AtomicBool>,
     _directory: Scratch,
 }
 
@@ -40,8 +44,13 @@ impl Wire {
         let target = database::postgres().await.socket_dir().join(".s.PGSQL.5432");
         let order = Arc::new(Mutex::new(None));
         let orders = order.clone();
+        let away = Arc::new(AtomicBool::new(false));
+        let closed = away.clone();
         tokio::spawn(async move {
             while let Ok((near, _)) = listener.accept().await {
+                if closed.load(Ordering::Relaxed) {
+                    continue;
+                }
                 let far = UnixStream::connect(&target).await.unwrap();
                 tokio::spawn(pass(near, far, orders.clone()));
             }
@@ -50,7 +59,12 @@ impl Wire {
         let (_, database) = rest.rsplit_once(':').unwrap();
         let host = directory.path().display().to_string().replace('/', "%2F");
         let url = format!("{user}@{host}:{database}");
-        Self { url, order, _directory: directory }
+        Self { url, order, away, _directory: directory }
+    }
+
+    /// Lets nobody connect any more, or again.
+    pub fn away(&self, away: bool) {
+        self.away.store(away, Ordering::Relaxed);
     }
 
     /// Cuts the connection at the `nth` statement from now on that carries this text.
@@ -68,13 +82,18 @@ async fn pass(near: UnixStream, far: UnixStream, orders: Arc<Mutex<Option<Order>
     tokio::select! {
         () = forward(near_in, far_out, |bytes| {
             match due(&orders, bytes) {
-                Some(Cut::Statement) => return false,
-                Some(Cut::Answer) => *cut_answer.lock().unwrap() = true,
-                None => {}
+                Some(Cut::Statement) => 0,
+                Some(Cut::Torn) => bytes.len() / 2,
+                Some(Cut::Answer) => {
+                    *cut_answer.lock().unwrap() = true;
+                    bytes.len()
+                }
+                None => bytes.len(),
             }
-            true
         }) => {}
-        () = forward(far_in, near_out, |_| !*cut_answer.lock().unwrap()) => {}
+        () = forward(far_in, near_out, |bytes| {
+            if *cut_answer.lock().unwrap() { 0 } else { bytes.len() }
+        }) => {}
     }
 }
 
@@ -95,11 +114,12 @@ fn due(orders: &Mutex<Option<Order>>, bytes: &[u8]) -> Option<Cut> {
 async fn forward(
     mut from: impl AsyncRead + Unpin,
     mut to: impl AsyncWrite + Unpin,
-    may_pass: impl Fn(&[u8]) -> bool,
+    may_pass: impl Fn(&[u8]) -> usize,
 ) {
     let mut buffer = vec![0; 1 << 16];
     while let Ok(length @ 1..) = from.read(&mut buffer).await {
-        if !may_pass(&buffer[..length]) || to.write_all(&buffer[..length]).await.is_err() {
+        let passed = may_pass(&buffer[..length]);
+        if to.write_all(&buffer[..passed]).await.is_err() || passed < length {
             break;
         }
     }
