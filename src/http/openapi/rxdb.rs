@@ -52,11 +52,15 @@ impl Described<'_> {
     }
 
     fn rxdb_push(&self) -> Value {
+        let key = self.resource.key_columns().next().map_or("", |key| key.name.as_str());
+        let id = json!({ "type": ["string", "number"], "description": "To RxDB a text" });
+        let wanted =
+            json!({ "type": "object", "required": [key], "properties": members([(key, id)]) });
         let row = json!({
             "type": "object",
             "required": ["newDocumentState"],
             "properties": {
-                "newDocumentState": { "type": "object" },
+                "newDocumentState": wanted,
                 "assumedMasterState": { "type": ["object", "null"] },
             },
             "additionalProperties": false,
