@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Runs the tests that are written in JavaScript: the client's and the browser's, against the real
-# server.
+# Runs the tests that are written in JavaScript: the client's, those of the real RxDB, and the
+# browser's, against the real server.
 #
-#   scripts/test-js.sh [client|browser]...     both where none is named
+#   scripts/test-js.sh [client|rxdb|browser]...     all where none is named
 #
 # COUNTERFOIL_BIN names a server that is built already. The last line counts, in cargo's words.
 
@@ -63,7 +63,7 @@ types() {
     fi
 }
 
-[ $# -gt 0 ] || set -- client browser
+[ $# -gt 0 ] || set -- client rxdb browser
 for name in "$@"; do
     case "$name" in
     client)
@@ -71,12 +71,20 @@ for name in "$@"; do
         types
         suite clients/js 'test/*.test.js'
         ;;
+    rxdb)
+        if [ "$(node --print 'process.versions.node.split(".")[0]')" -lt 20 ]; then
+            echo "skipped: RxDB needs Node 20, and this is $(node --version)"
+        else
+            install tests/rxdb
+            suite tests/rxdb '*.test.js'
+        fi
+        ;;
     browser)
         install tests/browser
         suite tests/browser '*.test.js'
         ;;
     *)
-        echo "test-js: nothing named $name; there are: client browser" >&2
+        echo "test-js: nothing named $name; there are: client rxdb browser" >&2
         exit 2
         ;;
     esac

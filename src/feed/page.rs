@@ -13,7 +13,10 @@ pub struct Change {
     pub id: String,
     /// The version that the record came to.
     pub version: i32,
-    /// The row as the caller may see it, as JSON text; `None` where the record is gone.
+    /// Whether the record is gone.
+    pub deleted: bool,
+    /// The row as the caller may see it, as JSON text. Where the record is gone, its last one, if that was
+    /// asked for.
     pub row: Option<String>,
     /// Who made it, when, and through which client, where that is known.
     pub by: Option<String>,
@@ -52,8 +55,8 @@ pub fn array(changes: &[Change]) -> String {
 }
 
 fn push(text: &mut String, change: &Change) {
-    let Change { resource, id, version, row, by, at, origin } = change;
-    let op = if row.is_some() { "upsert" } else { "delete" };
+    let Change { resource, id, version, deleted, row, by, at, origin } = change;
+    let op = if *deleted { "delete" } else { "upsert" };
     let row = row.as_deref().unwrap_or("null");
     let _ = write!(
         text,

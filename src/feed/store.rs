@@ -34,6 +34,8 @@ pub struct Wanted {
     pub limit: i64,
     /// At most about so many bytes of rows; the first change comes whatever its size.
     pub bytes: i64,
+    /// Whether deletions are to bear the last row.
+    pub last_rows: bool,
 }
 
 impl Wanted {
@@ -41,7 +43,8 @@ impl Wanted {
     pub fn new(catalog: &Catalog, filter: &Filter, epoch: Option<i64>, after: Position) -> Self {
         let resources = filter.resources.iter().map(|r| r.name.clone()).collect();
         let limit = i64::try_from(crate::feed::DEFAULT_LIMIT).unwrap_or(i64::MAX);
-        Self { statement: statement(catalog), resources, epoch, after, limit, bytes: BYTES }
+        let (statement, bytes) = (statement(catalog), BYTES);
+        Self { statement, resources, epoch, after, limit, bytes, last_rows: false }
     }
 }
 
@@ -49,8 +52,9 @@ impl Wanted {
 pub const BYTES: i64 = 4 << 20;
 
 /// The statement that reads the log from `($1, $2)` on: at most `$3` of its rows, and of those of the
-/// resources `$4` at most `$5`, and `$6` bytes, in the log `$7`. Always the last row that it looked at,
-/// which tells how far it came. One snapshot for all of it; the same text for every filter.
+/// resources `$4` at most `$5`, and `$6` bytes, in the log `$7`, deletions with their rows where `$8`. Always
+/// the last row that it looked at, which tells how far it came. One snapshot for all of it; the same text for
+/// every filter.
 ///
 /// Both bounds of the scan are conditions of the index on `(xid, seq)`, whose order is the page's.
 pub fn statement(catalog: &Catalog) -> String {
@@ -74,7 +78,8 @@ pub fn statement(catalog: &Catalog) -> String {
         WHERE l.resource = c.resource AND l.id = c.id AND l.version > c.version))";
     format!(
         "SELECT h.epoch, h.place, h.expired, s.n, s.taken, s.total, s.kept, s.last, s.xid::text AS xid, s.seq, \
-         s.resource, s.id, s.version, CASE WHEN s.kept AND s.op <> 'delete' THEN {row} END AS doc, \
+         s.resource, s.id, s.version, s.op = 'delete' AS gone, \
+         CASE WHEN s.kept AND ($8 OR s.op <> 'delete') THEN {row} END AS doc, \
          s.\"by\" AS \"by\", {at} AS at, s.origin \
          FROM (SELECT f.epoch, f.epoch IS NOT DISTINCT FROM coalesce($7, f.epoch) \
            AND $1::text::xid8 <= pg_snapshot_xmin(pg_current_snapshot()) AS place, \
@@ -159,6 +164,7 @@ async fn round(
         .bind(limit)
         .bind(bytes)
         .bind(wanted.epoch)
+        .bind(wanted.last_rows)
         .fetch_all(conn)
         .await?;
     let Some(first) = rows.first() else {
@@ -208,6 +214,7 @@ fn change(row: &PgRow) -> Result<Change, Fault> {
         resource: row.try_get("resource")?,
         id: row.try_get("id")?,
         version: row.try_get("version")?,
+        deleted: row.try_get("gone")?,
         row: row.try_get("doc")?,
         by: row.try_get::<Option<String>, _>("by")?.filter(|by| !by.is_empty()),
         at: row.try_get("at")?,

@@ -92,6 +92,7 @@ impl Default for Limits {
 pub fn router(app: App, cors_origins: &[String], demo: bool) -> Router {
     use crate::feed::http as feed;
     use crate::operation::http as operations;
+    use crate::sync::rxdb::http as rxdb;
     use record::{http as records, past};
     let metrics = app.metrics.clone();
     let demo = if demo { assets::demo() } else { Router::new() };
@@ -112,6 +113,9 @@ pub fn router(app: App, cors_origins: &[String], demo: bool) -> Router {
         .route("/api/v1/sync/pull", get(feed::pull))
         .route("/api/v1/sync/snapshot", get(feed::snapshot))
         .route("/api/v1/sync/stream", get(crate::feed::stream::http::stream))
+        .route("/api/v1/sync/rxdb/{resource}/pull", get(rxdb::pull))
+        .route("/api/v1/sync/rxdb/{resource}/push", post(rxdb::push))
+        .route("/api/v1/sync/rxdb/{resource}/stream", get(rxdb::stream))
         .route("/api/v1/{resource}", get(records::list).post(records::create))
         .route(
             "/api/v1/{resource}/{id}",

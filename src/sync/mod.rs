@@ -5,6 +5,7 @@ mod answer;
 pub mod http;
 pub mod purge;
 mod read;
+pub mod rxdb;
 pub mod store;
 
 use std::sync::Mutex;

@@ -31,5 +31,6 @@ mod openapi;
 mod operations;
 mod push;
 mod retention;
+mod rxdb;
 mod values;
 mod walkthrough;

@@ -57,6 +57,14 @@ export class Wire {
     return new Answer(response, text);
   }
 
+  /** Opens an answer that goes on; gives it unread. */
+  async open(path, { accept, signal }) {
+    const { sent } = await this.#request({ accept });
+    const response = await this.#fetch(this.url(path), { method: 'GET', headers: sent, signal, cache: 'no-store' });
+    if (!response.ok) throw new Answer(response, await response.text()).error();
+    return response;
+  }
+
   async #request(headers, body) {
     const own = typeof this.#headers === 'function' ? await this.#headers() : this.#headers;
     const sent = new Headers(own);

@@ -86,6 +86,7 @@ async fn rows(
             resource: resource.name.clone(),
             id: row.try_get("id")?,
             version: row.try_get("version")?,
+            deleted: false,
             row: Some(row.try_get("row")?),
             by: None,
             at: None,

@@ -20,7 +20,7 @@ use crate::db::fault::Fault;
 use crate::error::{Code, Error};
 use crate::feed::cursor::{Cursor, Kind};
 use crate::feed::http::Asked;
-use crate::feed::stream::{Event, text};
+use crate::feed::stream::{CHANGES, Event, Form, text};
 use crate::feed::{Expired, Filter, Position};
 use crate::http::App;
 use crate::http::envelope::RequestId;
@@ -44,18 +44,14 @@ pub fn streams() -> usize {
 pub async fn stream(
     State(app): State<App>,
     Query(parameters): Query<Vec<(String, String)>>,
-    ending: Option<Extension<Ending>>,
-    request_id: Option<Extension<RequestId>>,
+    listener: Listener,
     headers: HeaderMap,
 ) -> Result<Response, Error> {
     let asked = Asked::read(parameters, "cursor", false)?;
     let catalog = app.catalog.load_full();
     let filter = Filter::read(&catalog, asked.resources.as_deref())?;
     let keys = app.feed.keys();
-    // A browser that comes back says where it stood; the address is that of its beginning.
-    let last =
-        headers.get("last-event-id").map(|id| String::from_utf8_lossy(id.as_bytes()).into_owned());
-    let (field, given) = match last.filter(|id| !id.is_empty()) {
+    let (field, given) = match last_event_id(&headers) {
         Some(id) => ("Last-Event-ID", Some(id)),
         None => ("cursor", asked.cursor),
     };
@@ -63,6 +59,47 @@ pub async fn stream(
         Some(given) => Cursor::read(&given, field, Kind::Pull, &filter, &keys)?,
         None => Cursor::new(Kind::Pull, keys.epoch, Position::default(), &filter),
     };
+    let (asked, announce, form) = (asked.resources, false, &CHANGES);
+    open(app, listener, Follow { asked, catalog, filter, cursor, announce, form }).await
+}
+
+/// Where a browser that comes back stood; the address is that of its beginning.
+pub fn last_event_id(headers: &HeaderMap) -> Option<String> {
+    let last = headers.get("last-event-id")?;
+    Some(String::from_utf8_lossy(last.as_bytes()).into_owned()).filter(|id| !id.is_empty())
+}
+
+/// Who listens: what ends it, and the request's id.
+pub type Listener = (Option<Extension<Ending>>, Option<Extension<RequestId>>);
+
+/// What a stream follows.
+#[derive(Debug)]
+pub struct Follow {
+    /// The resources as the request names them.
+    pub asked: Option<String>,
+    /// The catalogue of the moment.
+    pub catalog: Arc<Catalog>,
+    /// The resources.
+    pub filter: Filter,
+    /// From where on.
+    pub cursor: Cursor,
+    /// Whether to tell that place ahead of the first event: a client that comes back must go on from there,
+    /// and its address does not name it.
+    pub announce: bool,
+    /// In which words.
+    pub form: &'static Form,
+}
+
+/// Opens a stream.
+///
+/// # Errors
+/// `OVERLOADED`, `CURSOR_EXPIRED`, and what the database could not do.
+pub async fn open(
+    app: App,
+    (ending, request_id): Listener,
+    follow: Follow,
+) -> Result<Response, Error> {
+    let Follow { asked, catalog, filter, cursor, announce, form } = follow;
     let place = PLACES.try_acquire().map_err(|_| {
         Error::new(Code::Overloaded, "There are as many streams as this server holds: pull instead")
     })?;
@@ -70,8 +107,9 @@ pub async fn stream(
         newest: app.feed.newest(),
         app,
         catalog,
-        asked: asked.resources,
+        asked,
         filter,
+        form,
         told: cursor.position,
         cursor,
         more: false,
@@ -84,7 +122,9 @@ pub async fn stream(
     // What is wrong with the cursor is answered before the stream begins.
     let first = reader.read().await.map_err(|fault| reader.app.failure(&fault))?;
     let first = first.map_err(|expired| expired.error(&reader.filter))?;
-    let mut first = Some(reader.take(first)).filter(|text| !text.is_empty());
+    let first = reader.take(first);
+    let first = if first.is_empty() && announce { reader.place() } else { first };
+    let mut first = Some(first).filter(|text| !text.is_empty());
     let events = stream::unfold(reader, move |mut reader| {
         let first = first.take();
         async move {
@@ -111,6 +151,7 @@ struct Reader {
     catalog: Arc<Catalog>,
     asked: Option<String>,
     filter: Filter,
+    form: &'static Form,
     cursor: Cursor,
     /// The place of the last `id:` that was sent.
     told: Position,
@@ -187,9 +228,9 @@ impl Reader {
     }
 
     async fn read(&self) -> Result<Result<Event, Expired>, Fault> {
-        let Self { app, catalog, filter, cursor, newest, .. } = self;
+        let Self { app, catalog, filter, cursor, form, newest, .. } = self;
         let newest = *newest.borrow();
-        app.reads.read(&app.db, &app.feed.keys(), catalog, filter, cursor, newest).await
+        app.reads.read(&app.db, &app.feed.keys(), catalog, filter, (cursor, form), newest).await
     }
 
     fn take(&mut self, event: Event) -> Bytes {
@@ -224,6 +265,11 @@ impl Reader {
         if self.told == self.cursor.position {
             return Bytes::from_static(b":\n\n");
         }
+        self.place()
+    }
+
+    /// An `id:` that is no event.
+    fn place(&mut self) -> Bytes {
         self.told = self.cursor.position;
         Bytes::from(format!(":\nid: {}\n\n", self.cursor.write(&self.app.feed.keys())))
     }
@@ -232,7 +278,7 @@ impl Reader {
     fn reset(&mut self, error: &Error) -> Bytes {
         self.ended = true;
         text(
-            "reset",
+            Some("reset"),
             None,
             &serde_json::json!({ "error": error.envelope(&self.request_id) }).to_string(),
         )

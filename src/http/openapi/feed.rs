@@ -13,7 +13,7 @@ const TAG: &str = "sync";
 const ANY: [u16; 6] = [400, 401, 403, 405, 500, 503];
 
 pub(super) fn tag() -> Value {
-    json!({ "name": TAG, "description": "Copies of records that follow every change" })
+    json!({ "name": TAG, "description": "Copies of records that follow every change, and what is written to them offline" })
 }
 
 pub(super) fn paths() -> Map<String, Value> {
@@ -76,12 +76,6 @@ fn snapshot() -> Value {
 }
 
 fn stream() -> Value {
-    let last = json!({
-        "name": "Last-Event-ID",
-        "in": "header",
-        "description": "The last event's `id`, for one who comes back; it comes ahead of `cursor`",
-        "schema": { "type": "string" },
-    });
     let about = "Server-sent events without an end. `changes` holds what a pull holds, and its `id` is \
         the cursor after it. `reset` says why the cursor has ended, as `error` does elsewhere. A \
         comment comes at least every 15 seconds.";
@@ -92,7 +86,7 @@ fn stream() -> Value {
                 "cursor",
                 "Where to go on; without one, at the beginning of the log",
             )])
-            .parameters([resources(), last])
+            .parameters([resources(), last_event_id()])
             .common(&["RequestId"])
             .success(200, "The events", &[], None)
             .failures(&ANY)
@@ -103,9 +97,18 @@ fn stream() -> Value {
     operation
 }
 
-fn cursor(name: &str, about: &str) -> Value {
+pub(super) fn cursor(name: &str, about: &str) -> Value {
     let schema = json!({ "type": "string", "pattern": "^[A-Za-z0-9_-]*$" });
     json!({ "name": name, "in": "query", "description": about, "schema": schema })
+}
+
+pub(super) fn last_event_id() -> Value {
+    json!({
+        "name": "Last-Event-ID",
+        "in": "header",
+        "description": "The last event's `id`, for one who comes back; it comes ahead of `cursor`",
+        "schema": { "type": "string" },
+    })
 }
 
 fn resources() -> Value {

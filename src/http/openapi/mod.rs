@@ -10,6 +10,7 @@ mod operation;
 mod past;
 mod push;
 mod resource;
+mod rxdb;
 mod schema;
 pub mod serve;
 mod several;
@@ -38,10 +39,11 @@ pub fn document(catalog: &Catalog) -> Value {
     paths.extend(push::paths());
     let mut schemas = failure::schemas();
     let mut responses = failure::responses();
-    let mut tags = vec![fixed::tag(), several::tag(), push::tag(), feed::tag()];
+    let mut tags = vec![fixed::tag(), several::tag(), feed::tag()];
     for (name, resource) in names::assign(catalog) {
         let described = resource::Described { resource, name: &name };
         paths.extend(described.paths());
+        paths.extend(described.rxdb());
         schemas.extend(described.schemas());
         responses.extend(described.responses());
         tags.push(described.tag());

@@ -8,10 +8,6 @@ use crate::sync::{GREATEST_ID, MOST};
 
 const TAG: &str = "sync";
 
-pub(super) fn tag() -> Value {
-    json!({ "name": TAG, "description": "Clients that were offline" })
-}
-
 pub(super) fn paths() -> Map<String, Value> {
     members([("/api/v1/sync/push", json!({ "post": push() }))])
 }

@@ -20,7 +20,8 @@ async fn a_page_is_a_range_of_the_index() {
         .await;
     let mut conn = server.connect().await;
     let text = statement(&Catalog::default());
-    let prepare = format!("PREPARE page (text, int8, int8, text[], int8, int8, int8) AS {text}");
+    let prepare =
+        format!("PREPARE page (text, int8, int8, text[], int8, int8, int8, bool) AS {text}");
     sqlx::raw_sql(AssertSqlSafe(prepare)).execute(&mut conn).await.unwrap();
     for mode in ["force_custom_plan", "force_generic_plan"] {
         sqlx::raw_sql(AssertSqlSafe(format!("SET plan_cache_mode = {mode}")))
@@ -29,7 +30,7 @@ async fn a_page_is_a_range_of_the_index() {
             .unwrap();
         for names in ["{notes,tasks}", "{tasks}"] {
             let explain = format!(
-                "EXPLAIN (COSTS OFF) EXECUTE page ('5', 0, 501, '{names}', 500, 4194304, NULL)"
+                "EXPLAIN (COSTS OFF) EXECUTE page ('5', 0, 501, '{names}', 500, 4194304, NULL, false)"
             );
             let plan: Vec<String> = sqlx::query_scalar(AssertSqlSafe(explain))
                 .persistent(false)
