@@ -28,10 +28,6 @@ create table counterfoil.operation (
 create index operation_expired on counterfoil.operation (expires_at) where status in ('completed', 'rejected');
 create index operation_blocked on counterfoil.operation (tenant, id) where status in ('retryable', 'blocked');
 
--- The operation that a change was made by; said by whoever writes it.
-alter table counterfoil.change
-    add column operation uuid default nullif(current_setting('counterfoil.operation', true), '')::uuid;
-
 -- One small step of the purge. It passes by what somebody else holds; gives how many it let go.
 create function counterfoil.purge_operations(batch integer) returns integer
 language sql set search_path = pg_catalog, pg_temp as $fn$

@@ -16,13 +16,13 @@ language sql set search_path = pg_catalog, pg_temp as $fn$
     select count(*)::integer from gone
 $fn$;
 
--- As before, and all that a server needs which comes to its database as such a role.
-create or replace function counterfoil.entrust(adopter regrole) returns void
+-- For the role by which a server comes to its database: what whoever adopts may, and what the answers that are kept, the queues of
+-- clients and the feed need. Table owners get none of this.
+create function counterfoil.entrust_service(server regrole) returns void
 language plpgsql set search_path = pg_catalog, pg_temp as $fn$
 begin
-    execute format('grant usage, create on schema counterfoil to %s', adopter);
-    execute format('grant select, insert, update, delete on counterfoil.resource, counterfoil.change, counterfoil.operation,'
-        ' counterfoil.sync_client, counterfoil.sync_mutation to %s', adopter);
-    execute format('grant select, insert, update on counterfoil.feed, counterfoil.feed_floor to %s', adopter);
-    execute format('grant select on counterfoil.migration to %s', adopter);
+    perform counterfoil.entrust(server);
+    execute format('grant select, insert, update, delete on counterfoil.operation, counterfoil.sync_client, counterfoil.sync_mutation to %s', server);
+    execute format('grant select, insert, update on counterfoil.feed, counterfoil.feed_floor to %s', server);
+    execute format('grant select on counterfoil.migration to %s', server);
 end $fn$;

@@ -30,6 +30,9 @@ pub struct Server {
     pub listen: Option<SocketAddr>,
     /// How many connections to the database to hold.
     pub connections: Option<usize>,
+    /// How many lanes carry the reads of single records, and how many their writes; each has a
+    /// connection besides `connections`.
+    pub lanes: Option<usize>,
     /// The origins that browsers may call from; `*` for any.
     pub cors_origins: Vec<String>,
     /// For how many hours an `Idempotency-Key` is remembered with its answer.

@@ -14,7 +14,11 @@ use crate::config::Config;
 use crate::db::connect::{self, OLDEST};
 use crate::db::{Db, migrate, sweep};
 use crate::feed::pulse::Feed;
-use crate::http::{self, App, Limits};
+use crate::http::metrics::Metrics;
+use crate::http::{self, App, House, Limits};
+use crate::record::became::Became;
+use crate::record::lane::Witness;
+use crate::record::lane::store::Lanes;
 use crate::record::retention;
 use crate::{feed, operation, sync};
 
@@ -46,6 +50,12 @@ pub enum StartError {
     /// The configuration does not fit the catalogue.
     #[error("the configuration does not fit the database:\n  {}", .0.join("\n  "))]
     Misconfigured(Vec<String>),
+}
+
+/// One lane for every core, so that PostgreSQL always has the next statement of one while it ends
+/// another's.
+fn lanes_of_this_machine() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get)
 }
 
 /// A service that is ready to be given connections.
@@ -85,8 +95,16 @@ pub async fn start(database_url: &str, config: Config) -> Result<Service, StartE
     if !problems.is_empty() {
         return Err(StartError::Misconfigured(problems));
     }
-    let app = App {
-        db: Db::start(&options, config.server.connections.unwrap_or(CONNECTIONS)),
+    let db = Db::start(&options, config.server.connections.unwrap_or(CONNECTIONS));
+    let lanes = config.server.lanes.unwrap_or_else(lanes_of_this_machine);
+    let metrics = Metrics::default();
+    let counted = metrics.clone();
+    let witness = Witness(Arc::new(move |write, outcome| {
+        counted.write(&write.resource.name, Became::from(outcome));
+    }));
+    let app = App::new(House {
+        lanes: Lanes::start(&options, lanes, db.clone(), witness),
+        db,
         catalog: Arc::new(ArcSwap::from_pointee(catalog)),
         refresh: Arc::new(Notify::new()),
         limits: Limits::default(),
@@ -103,8 +121,8 @@ pub async fn start(database_url: &str, config: Config) -> Result<Service, StartE
         feed: Feed::new(keys),
         reads: Arc::default(),
         openapi: http::openapi::serve::Cache::default(),
-        metrics: http::metrics::Metrics::default(),
-    };
+        metrics,
+    });
     let (db, catalog, refresh) = (app.db.clone(), app.catalog.clone(), app.refresh.clone());
     let router = http::router(app.clone(), &config.server.cors_origins, config.server.demo);
     let tasks = [

@@ -1,5 +1,7 @@
 //! The tables that are measured, and the state that every figure starts from.
 
+use std::sync::OnceLock;
+
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 use sqlx::{AssertSqlSafe, ConnectOptions, Row as _};
 
@@ -10,8 +12,22 @@ pub(crate) const ROWS: usize = 10_000;
 /// The values that writes carry: with the names, about 200 bytes of JSON.
 pub(crate) const TITLE: &str = "Quarterly maintenance of the northern pumping station";
 pub(crate) const DUE_ON: &str = "2026-11-01";
-pub(crate) const MEMO: &str =
-    "Ask for the meter readings first; the last invoice had to be corrected.";
+const MEMO: &str = "Ask for the meter readings first; the last invoice had to be corrected.";
+/// What the other fields of a row take, with their names.
+const OTHERS: usize = 130;
+
+static WRITTEN: OnceLock<String> = OnceLock::new();
+
+/// Makes bodies of about so many bytes.
+pub(crate) fn set_body(bytes: usize) {
+    let length = bytes.saturating_sub(OTHERS).max(MEMO.len());
+    let _ = WRITTEN.set(MEMO.chars().cycle().take(length).collect());
+}
+
+/// The text that writes carry.
+pub(crate) fn memo() -> &'static str {
+    WRITTEN.get().map_or(MEMO, String::as_str)
+}
 
 /// A row of the table, as the generator knows it.
 #[derive(Debug)]
@@ -66,8 +82,9 @@ impl Data {
              insert into {table} (id, title, amount, due_on, memo)
              select md5(n::text)::uuid, 'Invoice ' || n || ' of the northern pumping station',
                     n * 125, date '2026-01-01' + n % 365,
-                    'Delivered with the usual terms; the customer asked for a paper copy.'
-             from generate_series(1, {ROWS}) n"
+                    '{}'
+             from generate_series(1, {ROWS}) n",
+            memo(),
         ))
     }
 

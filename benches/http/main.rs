@@ -12,6 +12,7 @@ mod options;
 mod pgbench;
 mod postgres;
 mod proc;
+mod reach;
 mod report;
 mod response;
 mod stage;
@@ -57,6 +58,7 @@ fn run(options: &Options) -> Fallible<bool> {
     if options.rounds.is_multiple_of(2) {
         return Err("the number of rounds must be odd".into());
     }
+    data::set_body(options.body);
     let postgres = Postgres::start()?;
     let mut stage = Stage::set(options, &postgres)?;
     let most = options.clients.iter().copied().max().unwrap_or(1);

@@ -13,14 +13,17 @@ use crate::workload::Workload;
 #[command(name = "http", bin_name = "cargo bench --bench http --")]
 pub(crate) struct Options {
     /// Seconds of each round of a figure
-    #[arg(long, env = "BENCH_SECONDS", default_value_t = 3.0)]
+    #[arg(long, env = "BENCH_SECONDS", default_value_t = 2.0)]
     pub(crate) seconds: f64,
     /// Rounds of a figure (odd: the median counts)
     #[arg(long, env = "BENCH_ROUNDS", default_value_t = 3)]
     pub(crate) rounds: usize,
     /// Numbers of connections
-    #[arg(long, env = "BENCH_CLIENTS", value_delimiter = ',', default_values_t = [1, 32, 128])]
+    #[arg(long, env = "BENCH_CLIENTS", value_delimiter = ',', default_values_t = [1, 8, 32, 128, 512])]
     pub(crate) clients: Vec<usize>,
+    /// About how many bytes of JSON a row and a body have
+    #[arg(long, env = "BENCH_BODY", default_value_t = 200)]
+    pub(crate) body: usize,
     /// Only these workloads
     #[arg(long, env = "BENCH_ONLY", value_delimiter = ',', default_values = ["get", "list", "put", "conflict", "post"])]
     pub(crate) only: Vec<Workload>,
@@ -53,7 +56,11 @@ impl Options {
     pub(crate) fn full(&self) -> bool {
         let all = |wanted: &[usize]| wanted.iter().all(|clients| self.clients.contains(clients));
         let workloads = Workload::ALL.iter().all(|workload| self.only.contains(workload));
-        workloads && all(&[1, 32, 128]) && !self.skip_subject && !self.skip_history
+        workloads
+            && all(&[1, 8, 32, 128, 512])
+            && self.body == 200
+            && !self.skip_subject
+            && !self.skip_history
     }
 
     /// The file to write, if any.

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::Fallible;
-use crate::data::{DUE_ON, MEMO, ROWS, TITLE};
+use crate::data::{DUE_ON, ROWS, TITLE, memo};
 use crate::postgres::Postgres;
 use crate::proc;
 use crate::statements::{self, Values};
@@ -52,7 +52,7 @@ pub(crate) fn run(
         .arg(postgres.socket())
         .args(["-c", &clients.to_string()])
         .args(["-T", &format!("{}", seconds + WARM_UP.as_secs_f64())])
-        .args(["-D", &format!("title={TITLE}"), "-D", &format!("memo={MEMO}")])
+        .args(["-D", &format!("title={TITLE}"), "-D", &format!("memo={}", memo())])
         .args(["-D", &format!("due_on={DUE_ON}"), "-D", &format!("stale={STALE}"), "-D", "k=0"]);
     for row in 0..OWNED {
         command.args(["-D", &format!("v{row}=0")]);

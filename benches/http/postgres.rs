@@ -9,7 +9,7 @@ use crate::Fallible;
 
 /// What differs from PostgreSQL's defaults. Nothing here trades safety for speed.
 const SETTINGS: [(&str, &str); 5] = [
-    ("max_connections", "300"),
+    ("max_connections", "600"),
     ("shared_buffers", "256MB"),
     ("max_wal_size", "4GB"),
     ("checkpoint_timeout", "30min"),

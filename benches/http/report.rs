@@ -8,6 +8,7 @@ use crate::data::ROWS;
 use crate::figure::{Figure, Rounds};
 use crate::load::Sample;
 use crate::pgbench::Rate;
+use crate::reach;
 use crate::stage::Stage;
 use crate::table::Table;
 
@@ -52,10 +53,10 @@ impl Facts {
             machine: machine()?,
             postgres: stage.data.server_version()?,
             method: format!(
-                "{ROWS} rows in the table, bodies of about 200 bytes. Each figure is the median of \
+                "{ROWS} rows in the table, bodies of about {} bytes. Each figure is the median of \
                  {} round(s) of {} s; the parties took turns, every other round in reverse order. \
                  The bare handler has {} connections.",
-                options.rounds, options.seconds, options.bare_pool,
+                options.body, options.rounds, options.seconds, options.bare_pool,
             ),
             subject,
             ceiling: format!(
@@ -83,6 +84,8 @@ impl fmt::Display for Report {
         if let Some(subject) = subject {
             writeln!(f, "- {subject}")?;
         }
+        writeln!(f, "\n## What was aimed at\n\n{AIMS}")?;
+        write!(f, "{}", reach::table(&self.plain, &self.logged))?;
         section(f, "Without history", &self.plain)?;
         if !self.logged.is_empty() {
             section(f, "With history", &self.logged)?;
@@ -90,6 +93,11 @@ impl fmt::Display for Report {
         writeln!(f, "\n## What is compared\n\n{COMPARED}\n## To repeat it\n\n{REPEAT}")
     }
 }
+
+const AIMS: &str = "\
+Ratios of figures of this run, and whether they reach what the design asks for. `pgbench` is the same
+statement without HTTP, one per request.
+";
 
 const PER_SECOND: &str = "\
 Requests per second (± half the range of the rounds). The last column is how many times a second the

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use crate::data::{DUE_ON, MEMO, Row, TITLE};
+use crate::data::{DUE_ON, Row, TITLE, memo};
 
 /// How many rows a connection of the conditional PUT owns.
 pub(crate) const OWNED: usize = 4;
@@ -189,7 +189,8 @@ impl<'a> Script<'a> {
         self.body.clear();
         let _ = write!(
             self.body,
-            "{{\"title\":\"{TITLE}\",\"amount\":{amount},\"due_on\":\"{DUE_ON}\",\"memo\":\"{MEMO}\"}}"
+            "{{\"title\":\"{TITLE}\",\"amount\":{amount},\"due_on\":\"{DUE_ON}\",\"memo\":\"{}\"}}",
+            memo()
         );
         let length = self.body.len();
         let _ = write!(

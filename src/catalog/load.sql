@@ -33,6 +33,29 @@ SELECT counterfoil.fingerprint(), json_build_object(
             'table', c.relname,
             'version_column', r.version_column,
             'history', r.history,
+            'alone', c.relkind <> 'r' OR c.relhasrules OR c.relrowsecurity OR EXISTS (
+                SELECT FROM pg_trigger AS t
+                 WHERE t.tgrelid = c.oid AND NOT t.tgisinternal AND t.tgenabled <> 'D'
+                   AND t.tgname NOT LIKE 'zz\_counterfoil\_%')
+                OR EXISTS (
+                SELECT FROM pg_attrdef AS d
+                 WHERE d.adrelid = c.oid AND pg_get_expr(d.adbin, d.adrelid) ~ 'current_setting')
+                OR EXISTS (
+                SELECT FROM pg_constraint AS k
+                 WHERE k.conrelid = c.oid AND k.contype = 'c' AND pg_get_expr(k.conbin, k.conrelid) ~ 'current_setting')
+                OR EXISTS (
+                -- A function of somebody's own may read one too.
+                SELECT FROM pg_depend AS u
+                  JOIN pg_proc AS p ON p.oid = u.refobjid
+                  JOIN pg_language AS l ON l.oid = p.prolang AND l.lanname NOT IN ('internal', 'c')
+                 WHERE u.refclassid = 'pg_proc'::regclass
+                   AND (u.classid, u.objid) IN (
+                        SELECT 'pg_attrdef'::regclass::oid, d.oid FROM pg_attrdef AS d WHERE d.adrelid = c.oid
+                        UNION ALL
+                        SELECT 'pg_constraint'::regclass::oid, k.oid FROM pg_constraint AS k WHERE k.conrelid = c.oid)),
+            'referred', EXISTS (
+                SELECT FROM pg_constraint AS f
+                 WHERE f.confrelid = c.oid AND f.contype = 'f' AND f.confdeltype IN ('c', 'n', 'd')),
             'log', r.log,
             'comment', obj_description(c.oid, 'pg_class'),
             'key', (

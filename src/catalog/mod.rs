@@ -63,6 +63,11 @@ pub struct Resource {
     pub columns: Vec<Column>,
     /// Whether accepted creates and updates are logged (deletes always are).
     pub history: bool,
+    /// Whether the table has rules of its owner that could take a write for something else in the
+    /// company of others: triggers, rules, row security, defaults that read a setting.
+    pub alone: bool,
+    /// Whether a deletion may change other tables.
+    pub referred: bool,
     /// Which log of its name it has; another one once something may have been written unlogged.
     pub log: String,
     /// The table's comment, for people.

@@ -40,6 +40,19 @@ pub fn options(url: &str) -> sqlx::Result<PgConnectOptions> {
     Ok(options.disable_statement_logging())
 }
 
+/// The settings of a lane's session besides those of every session of ours. Nothing in a lane may wait
+/// long, for others wait behind it; and its statements find rows by their keys alone, with any number
+/// of them, so one plan is as good for each.
+#[must_use]
+pub fn of_a_lane(options: &PgConnectOptions) -> PgConnectOptions {
+    options.clone().options([
+        ("lock_timeout", "2ms"),
+        ("statement_timeout", "250ms"),
+        ("plan_cache_mode", "force_generic_plan"),
+        ("enable_seqscan", "off"),
+    ])
+}
+
 /// Opens a connection.
 ///
 /// # Errors

@@ -5,6 +5,8 @@
 pub mod backend;
 pub mod connect;
 pub mod fault;
+mod held;
+pub mod lane;
 pub mod migrate;
 pub mod recall;
 pub mod sweep;
@@ -17,25 +19,15 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use sqlx::Connection as _;
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 use tokio::sync::{Notify, oneshot};
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
-use crate::db::backend::Backend;
 use crate::db::fault::Fault;
+use crate::db::held::{Held, Keeper};
 
 /// How many jobs may wait for a connection before new ones are turned away.
 const QUEUE: usize = 4096;
-
-/// How long a worker waits between attempts to reach a database that is away.
-const RECONNECT_PAUSE: Duration = Duration::from_millis(100);
-
-/// How long an unused connection may take to show that it lives.
-const PATIENCE: Duration = Duration::from_secs(2);
-
-/// How long a connection may lie unused before it is tried out ahead of its next job.
-const IDLE: Duration = Duration::from_millis(100);
 
 /// A job gets a connection, or why there is none, and gives whether the connection may serve the
 /// next job.
@@ -119,8 +111,13 @@ impl Db {
         F: for<'c> FnOnce(&'c mut PgConnection) -> BoxFuture<'c, Result<T, Fault>> + Send + 'static,
     {
         let result = self.writes.run(job).await;
-        self.written.notify_one();
+        self.wrote();
         result
+    }
+
+    /// Something may have been written.
+    pub fn wrote(&self) {
+        self.written.notify_one();
     }
 
     /// Resolves when something may have been written since it last did; for one who waits.
@@ -191,70 +188,24 @@ impl Queue {
     }
 }
 
-/// A connection, counted among the open ones while it is held.
-struct Held {
-    conn: PgConnection,
-    backend: Backend,
-    options: PgConnectOptions,
-    open: Arc<AtomicUsize>,
-}
-
-impl Held {
-    async fn open(options: &PgConnectOptions, open: &Arc<AtomicUsize>) -> sqlx::Result<Self> {
-        let mut conn = connect::connect(options).await?;
-        let backend = Backend::of(&mut conn).await?;
-        open.fetch_add(1, Ordering::Relaxed);
-        Ok(Self { conn, backend, options: options.clone(), open: open.clone() })
-    }
-
-    /// Makes sure, as far as can be, that the session of a broken connection is over.
-    async fn settle(&self) -> Fault {
-        if self.backend.end(&self.options).await { Fault::Settled } else { Fault::OutcomeUnknown }
-    }
-}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        self.open.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
 /// `open` counts the connections of all workers.
 async fn work(
     options: PgConnectOptions,
     queue: async_channel::Receiver<Job>,
     open: Arc<AtomicUsize>,
 ) {
-    let mut connection: Option<Held> = None;
-    let mut used = Instant::now();
+    let mut keeper = Keeper::new(options, open);
     while let Ok(job) = queue.recv().await {
-        // A connection that died while nobody used it must not make a write's outcome unknown.
-        if let Some(held) = &mut connection
-            && used.elapsed() > IDLE
-            && !matches!(timeout(PATIENCE, held.conn.ping()).await, Ok(Ok(())))
-        {
-            connection = None;
-        }
-        let held = match &mut connection {
-            Some(held) => held,
-            None => match Held::open(&options, &open).await {
-                Ok(fresh) => connection.insert(fresh),
-                Err(error) => {
-                    tracing::warn!(%error, "the database cannot be reached");
-                    job(Err(Fault::Unavailable)).await;
-                    if open.load(Ordering::Relaxed) == 0 {
-                        refuse_waiting(&queue).await;
-                    }
-                    tokio::time::sleep(RECONNECT_PAUSE).await;
-                    continue;
-                }
-            },
+        let Some(held) = keeper.ready().await else {
+            job(Err(Fault::Unavailable)).await;
+            if keeper.none_is_open() {
+                refuse_waiting(&queue).await;
+            }
+            keeper.pause().await;
+            continue;
         };
         let healthy = AssertUnwindSafe(job(Ok(held))).catch_unwind().await.unwrap_or(false);
-        if !healthy {
-            connection = None;
-        }
-        used = Instant::now();
+        keeper.used(healthy);
     }
 }
 

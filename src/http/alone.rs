@@ -7,9 +7,8 @@ use futures_util::FutureExt as _;
 use crate::db::fault::Fault;
 use crate::error::Error;
 use crate::http::App;
-use crate::record::became::Became;
 use crate::record::evidence::{self, Evidence};
-use crate::record::{Outcome, Run, Write, store};
+use crate::record::{Outcome, Write};
 
 impl App {
     /// Runs a write to its outcome. Where that was lost with the connection, the change log is asked.
@@ -17,16 +16,7 @@ impl App {
     /// # Errors
     /// What the database could not do.
     pub async fn apply(&self, write: &Arc<Write>) -> Result<Outcome, Error> {
-        let (own, app) = (write.clone(), self.clone());
-        let written = self.db.run(move |conn| {
-            async move {
-                let outcome = store::write(conn, &own).await?;
-                app.count(&own, &outcome);
-                Ok(outcome)
-            }
-            .boxed()
-        });
-        match written.await {
+        match self.lanes.write(write).await {
             Err(Fault::Settled) => self.find_out(write).await,
             written => written.map_err(|fault| self.failure(&fault)),
         }
@@ -43,18 +33,11 @@ impl App {
         }
         match evidence {
             Evidence::Made(outcome) => {
-                self.count(write, &outcome);
+                self.lanes.witness(write, &outcome);
                 Ok(outcome)
             }
             Evidence::NotMade => Err(self.failure(&Fault::Unavailable)),
             Evidence::Unclear => Err(self.failure(&Fault::OutcomeUnknown)),
-        }
-    }
-
-    fn count(&self, write: &Write, outcome: &Outcome) {
-        // A rehearsal is no write.
-        if write.run == Run::Alone {
-            self.metrics.write(&write.resource.name, Became::from(outcome));
         }
     }
 }

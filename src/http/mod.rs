@@ -27,12 +27,34 @@ use crate::error::{Code, Error};
 use crate::feed::pulse::Feed;
 use crate::feed::stream::Reads;
 use crate::record;
+use crate::record::lane::store::Lanes;
 
-/// What every handler works with.
+/// What every handler works with. Every request holds it several times over, so a copy is one count.
 #[derive(Clone, Debug)]
-pub struct App {
+pub struct App(Arc<House>);
+
+impl App {
+    /// Puts everything into every handler's reach.
+    pub fn new(house: House) -> Self {
+        Self(Arc::new(house))
+    }
+}
+
+impl std::ops::Deref for App {
+    type Target = House;
+
+    fn deref(&self) -> &House {
+        &self.0
+    }
+}
+
+/// Everything that handlers share.
+#[derive(Debug)]
+pub struct House {
     /// The connections to the database.
     pub db: Db,
+    /// The lanes, on which records are read and written together.
+    pub lanes: Lanes,
     /// The catalogue of the moment; a request keeps the one it began with.
     pub catalog: Arc<ArcSwap<Catalog>>,
     /// Asks the watcher to look at the catalogue now.

@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::{Body, to_bytes};
+use axum::body::{Body, HttpBody as _, to_bytes};
 use axum::extract::{FromRequestParts, Request};
-use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, IF_MATCH, IF_NONE_MATCH, ORIGIN};
+use axum::http::header::{CONTENT_TYPE, IF_MATCH, IF_NONE_MATCH, ORIGIN};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Method, Uri};
 use bytes::Bytes;
@@ -54,7 +54,7 @@ impl FromRequestParts<App> for Target {
 }
 
 impl Target {
-    fn find(catalog: &Catalog, parts: &Parts) -> Result<Self, Error> {
+    fn find(catalog: &Catalog, parts: &mut Parts) -> Result<Self, Error> {
         let (method, uri) = (parts.method.clone(), parts.uri.clone());
         let mut segments = uri.path().split('/').skip(3);
         let name = segments.next().unwrap_or_default();
@@ -65,9 +65,10 @@ impl Target {
             .map_err(|_| Error::new(Code::InvalidQuery, "The query string cannot be read"))?
             .0;
         let segments = segments.map(str::to_owned).collect();
-        let headers = parts.headers.clone();
         let request_id =
             parts.extensions.get::<RequestId>().map(|id| id.0.clone()).unwrap_or_default();
+        // Nobody behind this asks the request itself for them.
+        let headers = std::mem::take(&mut parts.headers);
         Ok(Self { resource, segments, method, uri, headers, request_id, parameters })
     }
 
@@ -163,11 +164,9 @@ pub async fn body(request: Request<Body>, most: usize) -> Result<Bytes, Error> {
             .detail("max_bytes", most)
             .header("connection", "close")
     };
-    let declared = request
-        .headers()
-        .get(CONTENT_LENGTH)
-        .and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
-    if declared.is_some_and(|length| usize::try_from(length).map_or(true, |length| length > most)) {
+    // What Content-Length says, where there is one.
+    let declared = request.body().size_hint().lower();
+    if usize::try_from(declared).map_or(true, |length| length > most) {
         return Err(too_large());
     }
     let reading = tokio::time::timeout(BODY_TIME, to_bytes(request.into_body(), most));

@@ -21,8 +21,9 @@ use crate::precondition::{Precondition, Standing};
 use crate::record::answer::{Answer, Context};
 use crate::record::became::Became;
 use crate::record::draft::{self, Draft};
+use crate::record::lane::Read;
 use crate::record::run::store::Single;
-use crate::record::store::{self, Found};
+use crate::record::store::Found;
 use crate::record::{Row, Run, conflict, history, list as page, query};
 use crate::version::{Tag, Version};
 
@@ -32,12 +33,7 @@ pub async fn read(State(app): State<App>, target: Target) -> Result<Response, Er
     let precondition = target.precondition()?;
     let resource = target.resource.clone();
     let found = match Wanted::read(&target)? {
-        Wanted::Now(select) => {
-            let read = app.db.read(move |conn| {
-                async move { store::read(conn, &resource, &key, select).await }.boxed()
-            });
-            read.await
-        }
+        Wanted::Now(select) => app.lanes.read(Read { resource, key, select }).await,
         Wanted::At(version) => {
             let read = app.db.read(move |conn| {
                 async move { history::read_version(conn, &resource, &key, version).await }.boxed()

@@ -32,7 +32,7 @@ pub fn shape(write: &Write) -> Option<Shape> {
 
 /// Whether two keys that are spelled differently are two records: a statement changes a row once,
 /// however many of its list name it.
-fn one_spelling(resource: &Resource) -> bool {
+pub(super) fn one_spelling(resource: &Resource) -> bool {
     resource.key_columns().all(|column| match column.kind {
         Kind::Uuid | Kind::Integer(_) => true,
         _ => is_plain_text(column),
@@ -56,4 +56,37 @@ pub fn record_of(write: &Write) -> Option<Key> {
         return Some(Key { parts: parts.collect::<Option<_>>()? });
     };
     Some(key.clone())
+}
+
+/// Who makes each of these writes and under which operation, as the change log is to have it: by the
+/// record's id, or for new records, whose ids may be still to be given, in their order.
+pub(super) fn writers(writes: &[&Write]) -> String {
+    let creates = writes.iter().any(|write| write.key.is_none());
+    let mut text = String::with_capacity(writes.len() * 128);
+    for write in writes {
+        text.push(match text.is_empty() {
+            true if creates => '[',
+            true => '{',
+            false => ',',
+        });
+        if let (false, Some(key)) = (creates, &write.key) {
+            push_json(&mut text, &key.record_id());
+            text.push(':');
+        }
+        text.push('[');
+        push_json(&mut text, &write.actor);
+        text.push(',');
+        match &write.operation {
+            Some(operation) => push_json(&mut text, operation),
+            None => text.push_str("null"),
+        }
+        text.push(']');
+    }
+    text.push(if creates { ']' } else { '}' });
+    text
+}
+
+fn push_json(text: &mut String, value: &str) {
+    // PostgreSQL's jsonb holds every text but one with NUL, which no actor and no key has.
+    text.push_str(&serde_json::Value::from(value).to_string());
 }

@@ -11,6 +11,7 @@ pub mod failure;
 pub mod history;
 pub mod http;
 pub mod increment;
+pub mod lane;
 pub mod list;
 pub mod many;
 pub mod merging;

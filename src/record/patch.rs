@@ -78,7 +78,7 @@ pub(super) async fn write(
             operation: write.operation.clone(),
             run: write.run,
         };
-        let outcome = store::update(conn, &exactly, key, &assignments).await?;
+        let outcome = store::update(conn, &exactly, key, &assignments, false).await?;
         if let Some(Outcome::Applied(_) | Outcome::Refused(_)) = outcome {
             return Ok(outcome);
         }

@@ -37,6 +37,8 @@ pub enum Shape {
     Delete,
     /// One of the above for many rows at once, each with its own key, precondition and body.
     Many(Box<Shape>),
+    /// As [`Self::Many`], each by somebody else, and only rows that nobody holds locked.
+    Each(Box<Shape>),
     /// The rows of many keys locked in the order of their keys, also against references to them.
     Lock {
         /// Whether rows are to be deleted.
@@ -93,6 +95,7 @@ fn write(resource: &Resource, shape: &Shape) -> String {
         Shape::Bounds(columns) => raised::bounds(resource, columns),
         Shape::Delete => delete(resource, &Given::one(resource)),
         Shape::Many(shape) => many(resource, shape),
+        Shape::Each(shape) => each(resource, shape),
         Shape::Lock { deletes } => grouped::lock(resource, *deletes),
         Shape::Current(compared) => {
             current(resource, compared.as_ref(), &Given::compared(resource))
@@ -102,13 +105,27 @@ fn write(resource: &Resource, shape: &Shape) -> String {
 
 fn many(resource: &Resource, shape: &Shape) -> String {
     match shape {
-        Shape::Insert(set) => grouped::insert(resource, set),
-        Shape::Update(columns) => update(resource, columns, &Given::many(resource)),
-        Shape::Increment(columns) => raised::increment(resource, columns, &Given::many(resource)),
-        Shape::Delete => delete(resource, &Given::many(resource)),
+        Shape::Get(select) => grouped::get(resource, select.as_deref()),
+        Shape::Insert(set) => grouped::insert(resource, set, &actor(2)),
         Shape::Current(compared) => {
             current(resource, compared.as_ref(), &Given::many_compared(resource))
         }
+        shape => listed(resource, shape, &Given::many(resource)),
+    }
+}
+
+fn each(resource: &Resource, shape: &Shape) -> String {
+    match shape {
+        Shape::Insert(set) => grouped::insert(resource, set, &grouped::writers(2)),
+        shape => listed(resource, shape, &Given::each(resource, *shape == Shape::Delete)),
+    }
+}
+
+fn listed(resource: &Resource, shape: &Shape, given: &Given) -> String {
+    match shape {
+        Shape::Update(columns) => update(resource, columns, given),
+        Shape::Increment(columns) => raised::increment(resource, columns, given),
+        Shape::Delete => delete(resource, given),
         one => write(resource, one),
     }
 }

@@ -37,13 +37,30 @@ const TRYING: Duration = Duration::from_secs(2);
 /// What the database could not do; everything that the request itself is to blame for is an
 /// [`Outcome`].
 pub async fn write(conn: &mut PgConnection, write: &Write) -> Result<Outcome, Fault> {
+    run(conn, write, false).await
+}
+
+/// As [`write()`], for a write that found no row to change when it shared a statement, or was left
+/// out of it: begins with the explanation.
+///
+/// # Errors
+/// As [`write()`].
+pub async fn write_after_miss(conn: &mut PgConnection, write: &Write) -> Result<Outcome, Fault> {
+    run(conn, write, true).await
+}
+
+async fn run(
+    conn: &mut PgConnection,
+    write: &Write,
+    mut has_missed: bool,
+) -> Result<Outcome, Fault> {
     let begun = Instant::now();
     let mut tried = 0;
     let mut missed = false;
     loop {
         tried += 1;
         let last = tried == TRIES || begun.elapsed() > TRYING;
-        match attempt(conn, write).await {
+        match attempt(conn, write, std::mem::take(&mut has_missed)).await {
             Ok(Some(Outcome::Refused(error))) if !last && refusal::is_over(write, &error) => {}
             Ok(Some(outcome)) => return Ok(outcome),
             Ok(None) if !last => {
@@ -64,7 +81,11 @@ pub async fn write(conn: &mut PgConnection, write: &Write) -> Result<Outcome, Fa
 }
 
 /// One attempt; `None` where it must start over on fresh ground.
-async fn attempt(conn: &mut PgConnection, write: &Write) -> Result<Option<Outcome>, Fault> {
+async fn attempt(
+    conn: &mut PgConnection,
+    write: &Write,
+    has_missed: bool,
+) -> Result<Option<Outcome>, Fault> {
     let change = match &write.change {
         Ok(change) => change,
         Err(_) if write.key.is_none() && write.precondition.if_match.is_some() => {
@@ -78,7 +99,7 @@ async fn attempt(conn: &mut PgConnection, write: &Write) -> Result<Option<Outcom
         // Only a record that is not there fulfils `If-None-Match: *`.
         (_, Some(_)) if write.precondition.demands_absence() => explain(conn, write, None).await,
         (Change::Replace(body) | Change::Patch(body), Some(key)) => {
-            update(conn, write, key, body).await
+            update(conn, write, key, body, has_missed).await
         }
         (Change::Merge(body, base), Some(key)) => {
             merging::decided(conn, write, key, body, *base).await
@@ -89,7 +110,8 @@ async fn attempt(conn: &mut PgConnection, write: &Write) -> Result<Option<Outcom
         (Change::Increment(increment), Some(key)) => raise(conn, write, key, increment).await,
         (Change::Delete, Some(key)) => {
             let text = statement::text(&write.resource, &Shape::Delete);
-            let result = execute(conn, write.run, conditional(&text, write, key)).await;
+            let query = conditional(&text, write, key);
+            let result = if has_missed { Ok(None) } else { execute(conn, write.run, query).await };
             let deleted = |row: PgRow| Ok(Outcome::Deleted(deletion_of(&row)?));
             settle(conn, write, None, result, deleted).await
         }
@@ -102,6 +124,7 @@ pub(super) async fn update(
     write: &Write,
     key: &Key,
     body: &Assignments,
+    has_missed: bool,
 ) -> Result<Option<Outcome>, Fault> {
     if let Some(error) = contradiction(conn, write, key, body).await? {
         return refuse(conn, write, error).await.map(Some);
@@ -111,7 +134,7 @@ pub(super) async fn update(
     if !body.set.is_empty() {
         query = query.bind(&body.json);
     }
-    let result = execute(conn, write.run, query).await;
+    let result = if has_missed { Ok(None) } else { execute(conn, write.run, query).await };
     let outcome =
         settle(conn, write, Some(body), result, |row| Ok(Outcome::Applied(row_of(&row)?))).await?;
     match outcome {

@@ -22,6 +22,7 @@ mod fuzzed;
 mod idempotency;
 mod increments;
 mod interleavings;
+mod lanes;
 mod lists;
 mod merging;
 mod metrics;

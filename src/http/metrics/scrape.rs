@@ -14,7 +14,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-use crate::db::Load;
+use crate::db::{self, lane::Load};
 use crate::error::{Code, Error};
 use crate::feed::stream;
 use crate::http::metrics::Metrics;
@@ -35,6 +35,7 @@ pub async fn metrics(State(app): State<App>) -> Result<Response, Error> {
     counted(&mut registry, &app.metrics);
     database(&mut registry, &app.db.loads(), waiting);
     feed(&mut registry, app.feed.lag_ms());
+    lanes(&mut registry, &app.lanes.loads());
     process(&mut registry);
     let mut text = String::new();
     prometheus_text::encode(&mut text, &registry)
@@ -56,7 +57,7 @@ fn counted(registry: &mut Registry, metrics: &Metrics) {
 
 /// What the connections are at, and which operations wait for somebody; `None` where the database
 /// does not say.
-fn database(registry: &mut Registry, loads: &[Load], waiting: Option<Waiting>) {
+fn database(registry: &mut Registry, loads: &[db::Load], waiting: Option<Waiting>) {
     let up = Gauge::<i64>::default();
     up.set(i64::from(waiting.is_some()));
     registry.register("database_up", "Whether the database answered this scrape", up);
@@ -93,6 +94,34 @@ fn feed(registry: &mut Registry, lag_ms: i64) {
     registry.register("feed_lag_milliseconds", help, lag);
     streams.set(i64::try_from(stream::http::streams()).unwrap_or(i64::MAX));
     registry.register("feed_streams", "Streams of the feed that are open", streams);
+}
+
+/// What the lanes are at. Requests by statements is the size of a group.
+fn lanes(registry: &mut Registry, loads: &[(&'static str, Load)]) {
+    let [count, queued] = [Gauges::default(), Gauges::default()];
+    let counter = Family::<[Label; 1], Counter>::default;
+    let [statements, carried, left, overloads] = [counter(), counter(), counter(), counter()];
+    for (name, load) in loads {
+        let label = [("lane", *name)];
+        for (gauges, figure) in [(&count, load.lanes), (&queued, load.queued)] {
+            gauges.get_or_create(&label).set(i64::try_from(figure).unwrap_or(i64::MAX));
+        }
+        let figures = [
+            (&statements, load.statements),
+            (&carried, load.carried),
+            (&left, load.left),
+            (&overloads, load.overloads),
+        ];
+        for (counters, figure) in figures {
+            counters.get_or_create(&label).inc_by(figure);
+        }
+    }
+    registry.register("lanes", "Lanes there are", count);
+    registry.register("lane_queue", "Requests that wait in a lane", queued);
+    registry.register("lane_statements", "Groups of requests that lanes ran", statements);
+    registry.register("lane_requests", "Requests in those groups", carried);
+    registry.register("lane_left", "Requests that a lane left to run by themselves", left);
+    registry.register("lane_overloads", "Requests turned away by a full lane", overloads);
 }
 
 fn process(registry: &mut Registry) {

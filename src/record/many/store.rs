@@ -1,7 +1,8 @@
 //! Runs many writes of one shape as one statement.
 
-use sqlx::postgres::{PgConnection, PgRow};
-use sqlx::{AssertSqlSafe, Row as _};
+use sqlx::postgres::{PgArguments, PgConnection, PgRow};
+use sqlx::query::Query;
+use sqlx::{AssertSqlSafe, Postgres, Row as _};
 
 use crate::catalog::Resource;
 use crate::catalog::key::Key;
@@ -9,7 +10,7 @@ use crate::db::fault::Fault;
 use crate::record::body::Assignments;
 use crate::record::statement::{self, Shape};
 use crate::record::store::{self, deletion_of, row_of};
-use crate::record::{Change, Outcome, Write};
+use crate::record::{Change, Outcome, Row, Write, many};
 
 /// Locks the records of these keys that are there, in the order of their keys, so that everybody who
 /// writes several records takes them in the same order.
@@ -37,6 +38,57 @@ fn lists(resource: &Resource, keys: &[&Key]) -> Vec<Vec<String>> {
     (0..resource.key.len()).map(part).collect()
 }
 
+/// Reads the records of these keys. Gives a row for each key, in their order; `None` where there is
+/// none, for which its own read has the words.
+///
+/// # Errors
+/// Those of the database.
+pub async fn read(
+    conn: &mut PgConnection,
+    resource: &Resource,
+    select: Option<Vec<usize>>,
+    keys: &[&Key],
+) -> Result<Vec<Option<Row>>, Fault> {
+    let text = statement::text(resource, &Shape::Many(Box::new(Shape::Get(select))));
+    let query =
+        lists(resource, keys).into_iter().fold(sqlx::query(AssertSqlSafe(text)), Query::bind);
+    let mut found = none(keys.len());
+    for row in &query.fetch_all(conn).await? {
+        *slot(&mut found, keys, row, 2)? = Some(row_of(row)?);
+    }
+    Ok(found)
+}
+
+/// The place of a row among those asked for. The row says in this column which it is, and its key
+/// behind it says so again.
+fn place(keys: &[&Key], row: &PgRow, column: usize) -> Result<usize, Fault> {
+    let place: i64 = row.try_get(column)?;
+    let place = usize::try_from(place - 1).unwrap_or(usize::MAX);
+    let Some(key) = keys.get(place) else { return Err(misrouted()) };
+    for (part, text) in key.parts.iter().enumerate() {
+        if row.try_get::<&str, _>(column + 1 + part)? != text {
+            return Err(misrouted());
+        }
+    }
+    Ok(place)
+}
+
+/// What stands at the place of a row; see [`place`].
+fn slot<'a, T>(
+    places: &'a mut [T],
+    keys: &[&Key],
+    row: &PgRow,
+    column: usize,
+) -> Result<&'a mut T, Fault> {
+    places.get_mut(place(keys, row, column)?).ok_or_else(misrouted)
+}
+
+/// An answer that is nobody's: a defect of ours.
+fn misrouted() -> Fault {
+    tracing::error!("a row came back that was not asked for");
+    Fault::Unexpected("misrouted".to_owned())
+}
+
 /// Runs writes of one shape and one resource, each to a record of its own. `None` stands for those
 /// that missed; why, their own run tells.
 ///
@@ -50,23 +102,65 @@ pub async fn write(
 ) -> Result<Vec<Option<Outcome>>, Fault> {
     let Some(first) = writes.first() else { return Ok(Vec::new()) };
     let text = statement::text(&first.resource, &Shape::Many(Box::new(shape.clone())));
-    let bodies: Vec<_> = writes.iter().map(|write| body(write)).collect();
-    let query = sqlx::query(AssertSqlSafe(text));
+    let query = given(sqlx::query(AssertSqlSafe(text)), shape, writes).bind(first.named());
+    answers(shape, writes, &query.fetch_all(conn).await?)
+}
+
+/// As [`write()`], where each is somebody else's and the statement is its own transaction. `None`
+/// also stands for a record that somebody holds locked.
+///
+/// # Errors
+/// As [`write()`]; [`Fault::OutcomeUnknown`] where it may hold all the same.
+pub async fn write_each(
+    conn: &mut PgConnection,
+    shape: &Shape,
+    writes: &[&Write],
+) -> Result<Vec<Option<Outcome>>, Fault> {
+    let Some(first) = writes.first() else { return Ok(Vec::new()) };
+    let text = statement::text(&first.resource, &Shape::Each(Box::new(shape.clone())));
+    let query = given(sqlx::query(AssertSqlSafe(text)), shape, writes);
+    let rows = query.bind(many::writers(writes)).fetch_all(conn).await;
+    let rows = rows.map_err(|error| Fault::from(error).of_a_write())?;
+    // It is done: what cannot be told from its rows, only the change log tells.
+    answers(shape, writes, &rows).map_err(|_| Fault::OutcomeUnknown)
+}
+
+/// Starts a statement of many writes with what each of them gives.
+fn given<'q>(
+    query: Query<'q, Postgres, PgArguments>,
+    shape: &Shape,
+    writes: &[&'q Write],
+) -> Query<'q, Postgres, PgArguments> {
+    let bodies: Vec<Option<&str>> = writes.iter().map(|write| body(write)).collect();
     if matches!(shape, Shape::Insert(_)) {
-        let rows = query.bind(bodies).bind(first.named()).fetch_all(conn).await?;
-        return created(writes, &rows);
+        return query.bind(bodies);
     }
-    let keys: Vec<_> = writes.iter().filter_map(|write| write.key.as_ref()).collect();
-    let query = lists(&first.resource, &keys).into_iter().fold(query, sqlx::query::Query::bind);
+    let parts = writes.first().map_or(0, |first| first.resource.key.len());
+    let part = |part: usize| -> Vec<Option<&str>> {
+        let key = |write: &&'q Write| write.key.as_ref()?.parts.get(part).map(String::as_str);
+        writes.iter().map(key).collect()
+    };
+    let query = (0..parts).map(part).fold(query, Query::bind);
     let list = |versions: fn(&Write) -> Option<Vec<i32>>| -> Vec<Option<String>> {
         writes.iter().map(|write| versions(write).as_deref().map(array)).collect()
     };
-    let query = query
+    query
         .bind(list(|write| write.precondition.wanted()))
         .bind(list(|write| write.precondition.unwanted()))
         .bind(bodies)
-        .bind(first.named());
-    placed(shape, writes.len(), &query.fetch_all(conn).await?)
+}
+
+/// What became of each of a list.
+fn answers(
+    shape: &Shape,
+    writes: &[&Write],
+    rows: &[PgRow],
+) -> Result<Vec<Option<Outcome>>, Fault> {
+    if matches!(shape, Shape::Insert(_)) {
+        created(writes, rows)
+    } else {
+        placed(shape, writes, rows)
+    }
 }
 
 /// The rows of a list of new records, in its order.
@@ -75,22 +169,27 @@ fn created(writes: &[&Write], rows: &[PgRow]) -> Result<Vec<Option<Outcome>>, Fa
         // A trigger of the table's owner left rows out: which ones, only their own runs tell.
         return Err(Fault::Value);
     }
-    let outcome =
-        |row: &PgRow| Ok(Some(Outcome::Created(row_of(row)?, Key { parts: row.try_get(2)? })));
-    rows.iter().map(outcome).collect()
+    let outcome = |(write, row): (&&Write, &PgRow)| {
+        let key = Key { parts: row.try_get(2)? };
+        let asked = many::record_of(write).filter(|_| many::one_spelling(&write.resource));
+        if asked.is_some_and(|asked| asked != key) {
+            return Err(misrouted());
+        }
+        Ok(Some(Outcome::Created(row_of(row)?, key)))
+    };
+    writes.iter().zip(rows).map(outcome).collect()
 }
 
 /// The outcomes of a list, each at its place.
-fn placed(shape: &Shape, count: usize, rows: &[PgRow]) -> Result<Vec<Option<Outcome>>, Fault> {
-    let mut outcomes = none(count);
+fn placed(shape: &Shape, writes: &[&Write], rows: &[PgRow]) -> Result<Vec<Option<Outcome>>, Fault> {
+    let keys: Vec<_> = writes.iter().filter_map(|write| write.key.as_ref()).collect();
+    let mut outcomes = none(writes.len());
     for row in rows {
         let outcome = match shape {
             Shape::Delete => Outcome::Deleted(deletion_of(row)?),
             _ => Outcome::Applied(row_of(row)?),
         };
-        if let Some(slot) = place(row, 2)?.and_then(|place| outcomes.get_mut(place)) {
-            *slot = Some(outcome);
-        }
+        *slot(&mut outcomes, &keys, row, 2)? = Some(outcome);
     }
     Ok(outcomes)
 }
@@ -117,14 +216,14 @@ pub async fn explain(
     let keys: Vec<_> = writes.iter().filter_map(|write| write.key.as_ref()).collect();
     let yours = writes.iter().map(|w| w.precondition.newest_named().map(|version| version.0));
     let query = sqlx::query(AssertSqlSafe(text));
-    let query = lists(resource, &keys).into_iter().fold(query, sqlx::query::Query::bind);
+    let query = lists(resource, &keys).into_iter().fold(query, Query::bind);
     let bodies: Vec<_> = writes.iter().map(|write| body(write).filter(|_| compares)).collect();
     let rows = query.bind(yours.collect::<Vec<_>>()).bind(bodies).fetch_all(conn).await?;
     let mut outcomes = none(writes.len());
     for row in &rows {
-        let Some(place) = place(row, 10)? else { continue };
+        let place = place(&keys, row, 10)?;
         let (Some(write), Some(slot)) = (writes.get(place), outcomes.get_mut(place)) else {
-            continue;
+            return Err(misrouted());
         };
         let found = store::compared(resource, assignments(write).filter(|_| compares), row)?;
         *slot = store::judge(write, found).filter(|outcome| {
@@ -142,13 +241,8 @@ fn assignments(write: &Write) -> Option<&Assignments> {
     }
 }
 
-fn none(count: usize) -> Vec<Option<Outcome>> {
+fn none<T>(count: usize) -> Vec<Option<T>> {
     std::iter::repeat_with(|| None).take(count).collect()
-}
-
-/// Which of the list a row is.
-fn place(row: &PgRow, column: usize) -> Result<Option<usize>, Fault> {
-    Ok(usize::try_from(row.try_get::<i64, _>(column)? - 1).ok())
 }
 
 fn body(write: &Write) -> Option<&str> {

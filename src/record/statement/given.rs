@@ -11,8 +11,8 @@ pub(super) struct Given {
     pub(super) wanted: String,
     pub(super) unwanted: String,
     pub(super) body: String,
-    /// The number of the parameter that names the actor.
-    pub(super) actor: usize,
+    /// What goes ahead of the statement: who acts, and where the list is made beforehand, it.
+    pub(super) ahead: String,
     /// The list that the others are columns of, as it stands in FROM.
     pub(super) list: Option<String>,
 }
@@ -25,7 +25,7 @@ impl Given {
             key: parameters(k),
             wanted: format!("${}", k + 1),
             unwanted: format!("${}", k + 2),
-            actor: k + 3,
+            ahead: actor(k + 3),
             body: format!("${}", k + 4),
             list: None,
         }
@@ -36,7 +36,14 @@ impl Given {
     pub(super) fn compared(resource: &Resource) -> Self {
         let k = resource.key.len();
         let (wanted, body) = (format!("${}", k + 1), format!("${}", k + 2));
-        Self { key: parameters(k), wanted, unwanted: String::new(), actor: 0, body, list: None }
+        Self {
+            key: parameters(k),
+            wanted,
+            unwanted: String::new(),
+            ahead: String::new(),
+            body,
+            list: None,
+        }
     }
 
     /// What else the statement reads: who acts, the list, and the body's values `r`.
@@ -45,16 +52,20 @@ impl Given {
         all.collect::<Vec<_>>().join(", ")
     }
 
-    /// What comes back beside the row: which of the list it is.
-    pub(super) fn place(&self) -> &'static str {
-        if self.list.is_some() { ", g.place" } else { "" }
+    /// What comes back beside the row: which of the list it is, and the key it
+    /// was asked for by.
+    pub(super) fn place(&self) -> String {
+        match self.list {
+            Some(_) => format!(", g.place, {}", self.key.join(", ")),
+            None => String::new(),
+        }
     }
 
     /// The whole of a conditional statement.
     pub(super) fn conditional(&self, resource: &Resource, write: &str, bring: &str) -> String {
         format!(
             "{} {write} {bring} WHERE {} AND {}",
-            actor(self.actor),
+            self.ahead,
             key_equals(resource, &self.key),
             Precondition::predicate(&version(resource), &self.wanted, &self.unwanted),
         )

@@ -95,7 +95,7 @@ async fn as_clerk(sql: &str) -> Server {
     owner
         .sql(
             "DO $$ BEGIN CREATE ROLE clerk LOGIN; EXCEPTION WHEN duplicate_object THEN NULL; END $$;
-             SELECT counterfoil.entrust('clerk');
+             SELECT counterfoil.entrust_service('clerk');
              GRANT SELECT, INSERT, UPDATE ON t TO clerk",
         )
         .await;

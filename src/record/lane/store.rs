@@ -1,0 +1,162 @@
+//! Runs requests alone or together, as their lane has them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use futures_util::FutureExt as _;
+use sqlx::postgres::{PgConnectOptions, PgConnection};
+
+use crate::catalog::key::Key;
+use crate::db::Db;
+use crate::db::connect;
+use crate::db::fault::Fault;
+use crate::db::lane::{self, Request};
+use crate::record::lane::{Read, Shared, Witness};
+use crate::record::store::{self, Found};
+use crate::record::{Outcome, Write, many};
+
+impl Request for Read {
+    type Answer = Found;
+    type Row = ();
+
+    fn goes_with(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.resource, &other.resource) && self.select == other.select
+    }
+
+    fn row(&self) -> Option<()> {
+        None
+    }
+
+    async fn run(&self, conn: &mut PgConnection) -> Result<Found, Fault> {
+        store::read(conn, &self.resource, &self.key, self.select.clone()).await
+    }
+
+    async fn run_outside(self: Arc<Self>, db: Db, _missed: bool) -> Result<Found, Fault> {
+        db.read(move |conn| async move { self.run(conn).await }.boxed()).await
+    }
+
+    async fn run_together(
+        conn: &mut PgConnection,
+        group: &[&Self],
+    ) -> Result<Vec<Option<Found>>, Fault> {
+        let Some(first) = group.first() else { return Ok(Vec::new()) };
+        let keys: Vec<_> = group.iter().map(|read| &read.key).collect();
+        let rows = many::store::read(conn, &first.resource, first.select.clone(), &keys).await?;
+        Ok(rows.into_iter().map(|row| row.map(Found::Row)).collect())
+    }
+}
+
+impl Request for Shared {
+    type Answer = Outcome;
+    type Row = Key;
+
+    fn goes_with(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.write.resource, &other.write.resource) && self.shape == other.shape
+    }
+
+    fn row(&self) -> Option<Key> {
+        self.write.key.clone()
+    }
+
+    async fn run(&self, conn: &mut PgConnection) -> Result<Outcome, Fault> {
+        let outcome = store::write(conn, &self.write).await?;
+        self.witness.tell(&self.write, &outcome);
+        Ok(outcome)
+    }
+
+    async fn run_outside(self: Arc<Self>, db: Db, missed: bool) -> Result<Outcome, Fault> {
+        db.run(move |conn| {
+            async move {
+                if !missed {
+                    return self.run(conn).await;
+                }
+                let outcome = store::write_after_miss(conn, &self.write).await?;
+                self.witness.tell(&self.write, &outcome);
+                Ok(outcome)
+            }
+            .boxed()
+        })
+        .await
+    }
+
+    async fn run_together(
+        conn: &mut PgConnection,
+        group: &[&Self],
+    ) -> Result<Vec<Option<Outcome>>, Fault> {
+        let Some(first) = group.first() else { return Ok(Vec::new()) };
+        let writes: Vec<_> = group.iter().map(|shared| &*shared.write).collect();
+        let outcomes = many::store::write_each(conn, &first.shape, &writes).await?;
+        for (shared, outcome) in group.iter().zip(&outcomes) {
+            if let Some(outcome) = outcome {
+                shared.witness.tell(&shared.write, outcome);
+            }
+        }
+        Ok(outcomes)
+    }
+}
+
+/// The lanes of records, and the connections for what does not take one.
+#[derive(Clone, Debug)]
+pub struct Lanes {
+    db: Db,
+    reads: lane::Lanes<Read>,
+    writes: lane::Lanes<Shared>,
+    /// Where the next new record goes: it is nobody's yet.
+    next: Arc<AtomicUsize>,
+    witness: Witness,
+}
+
+impl Lanes {
+    /// Starts lanes on a database, so many for reads and so many for writes.
+    pub fn start(options: &PgConnectOptions, lanes: usize, db: Db, witness: Witness) -> Self {
+        let options = connect::of_a_lane(options);
+        Self {
+            reads: lane::Lanes::shared(&options, lanes, &db),
+            writes: lane::Lanes::apart(&options, lanes, &db),
+            next: Arc::default(),
+            witness,
+            db,
+        }
+    }
+
+    /// Reads one record, together with others that are read just now.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub async fn read(&self, read: Read) -> Result<Found, Fault> {
+        self.reads.send(0, read).await
+    }
+
+    /// Runs one write to its outcome, together with others that are like it where it may.
+    ///
+    /// # Errors
+    /// As [`store::write`].
+    pub async fn write(&self, write: &Arc<Write>) -> Result<Outcome, Fault> {
+        if let Some(shared) = Shared::of(write, &self.witness) {
+            let lane = shared.lane().unwrap_or_else(|| self.next.fetch_add(1, Ordering::Relaxed));
+            let result = self.writes.send(lane, shared).await;
+            self.db.wrote();
+            return result;
+        }
+        let (write, witness) = (write.clone(), self.witness.clone());
+        let alone = self.db.run(move |conn| {
+            async move {
+                let outcome = store::write(conn, &write).await?;
+                witness.tell(&write, &outcome);
+                Ok(outcome)
+            }
+            .boxed()
+        });
+        alone.await
+    }
+
+    /// Tells of a write whose outcome was found out otherwise.
+    pub fn witness(&self, write: &Write, outcome: &Outcome) {
+        self.witness.tell(write, outcome);
+    }
+
+    /// What the lanes are at: those of reads, those of writes.
+    pub fn loads(&self) -> [(&'static str, lane::Load); 2] {
+        [("reads", self.reads.load()), ("writes", self.writes.load())]
+    }
+}
