@@ -356,7 +356,7 @@ async fn what_is_no_push_or_pull_is_refused() {
     server.post("/sync/rxdb/notes/push", "[").await.expect_error(400, "INVALID_JSON");
     let many = vec![json!({ "newDocumentState": { "id": "x" } }); 501];
     push_to(&server, "notes/push", &json!(many)).await.expect_error(422, "INVALID_VALUE");
-    for query in ["client_id=x", "report=x", "on_conflict=x", "other=1"] {
+    for query in ["client_id=x", "client_id=", "report=x", "on_conflict=x", "other=1"] {
         push_to(&server, &format!("notes/push?{query}"), &json!([]))
             .await
             .expect_error(400, "INVALID_QUERY");

@@ -193,7 +193,6 @@ pub async fn push(
             Error::field(Code::InvalidQuery, name, message)
         };
         match (name.as_str(), value.as_str()) {
-            ("client_id", "") => {}
             ("client_id", id) => {
                 client = Some(Uuid::parse_str(id).map_err(|_| wrong("a UUID"))?);
             }
