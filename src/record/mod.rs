@@ -5,6 +5,7 @@ pub mod answer;
 pub mod became;
 pub mod body;
 pub mod conflict;
+mod creation;
 pub mod draft;
 pub mod evidence;
 pub mod failure;

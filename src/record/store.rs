@@ -12,6 +12,7 @@ use crate::db::fault::Fault;
 use crate::error::{Code, Error};
 use crate::precondition::{Condition, Standing};
 use crate::record::body::Assignments;
+use crate::record::creation::store::{create, nothing_to_match};
 use crate::record::increment::store::raise;
 use crate::record::reconcile::{Sides, Told};
 use crate::record::run::store::{execute, recover};
@@ -144,7 +145,7 @@ pub(super) async fn update(
 }
 
 /// Whether a body names another key than the address, where that is more than a matter of spelling.
-async fn contradiction(
+pub(super) async fn contradiction(
     conn: &mut PgConnection,
     write: &Write,
     key: &Key,
@@ -167,70 +168,6 @@ async fn contradiction(
         }
     }
     Ok(None)
-}
-
-/// The INSERT. It decides by itself who of several wins: the key's uniqueness is the predicate.
-async fn create(
-    conn: &mut PgConnection,
-    write: &Write,
-    key: Option<&Key>,
-    body: &Assignments,
-) -> Result<Option<Outcome>, Fault> {
-    if write.precondition.if_match.is_some() {
-        return create_against_if_match(conn, write, key, body).await.map(Some);
-    }
-    if let Some(key) = key
-        && let Some(error) = contradiction(conn, write, key, body).await?
-    {
-        return refuse(conn, write, error).await.map(Some);
-    }
-    let text = statement::text(&write.resource, &Shape::Insert(body.set.clone()));
-    let query = sqlx::query(AssertSqlSafe(text)).bind(&body.json).bind(write.named());
-    match execute(conn, write.run, query).await {
-        Ok(Some(row)) => {
-            let parts: Vec<String> = row.try_get(2)?;
-            Ok(Some(Outcome::Created(row_of(&row)?, Key { parts })))
-        }
-        Ok(None) => Ok(Some(Outcome::Refused(refusal::swallowed(&write.resource)))),
-        Err(fault) => {
-            // A PUT that was to create is answered by the record, where there is one, whatever else
-            // stands against it.
-            if key.is_some()
-                && fault.is_refusal()
-                && let Some(outcome) = explain(conn, write, Some(body)).await?
-            {
-                return Ok(Some(outcome));
-            }
-            let error = refusal::explain(conn, write, Some(body), fault).await?;
-            Ok(Some(Outcome::Refused(error)))
-        }
-    }
-}
-
-/// A record that is to be created is not there yet, so `If-Match` cannot hold for it.
-async fn create_against_if_match(
-    conn: &mut PgConnection,
-    write: &Write,
-    key: Option<&Key>,
-    body: &Assignments,
-) -> Result<Outcome, Fault> {
-    if key.is_some() {
-        // Addressed by PUT: judged like every other write to that address.
-        return Ok(explain(conn, write, None).await?.unwrap_or(Outcome::Missing));
-    }
-    let taken = refusal::taken_key(conn, write, body).await?;
-    Ok(taken.map_or_else(|| nothing_to_match(write), Outcome::Refused))
-}
-
-/// A record still to be created is at no version that a client could name.
-fn nothing_to_match(write: &Write) -> Outcome {
-    Outcome::Conflict(Conflict {
-        current: None,
-        yours: write.precondition.newest_named(),
-        by: None,
-        kind: "create_create",
-        sides: None,
-    })
 }
 
 /// Starts a conditional statement with its parameters: key, versions wanted and not wanted, actor.
@@ -298,7 +235,11 @@ pub(super) async fn explain(
 /// Refuses a write for what its body says, unless its record or its precondition stands against it
 /// already: a stale tag with a body that cannot be stored is the conflict. The record is shown either
 /// way.
-async fn refuse(conn: &mut PgConnection, write: &Write, error: Error) -> Result<Outcome, Fault> {
+pub(super) async fn refuse(
+    conn: &mut PgConnection,
+    write: &Write,
+    error: Error,
+) -> Result<Outcome, Fault> {
     let found = current(conn, write, None).await?;
     let row = found.row.clone();
     let refused = |row| Outcome::Refused(error.beside(row));

@@ -1,0 +1,3 @@
+//! Records that are still to come.
+
+pub(in crate::record) mod store;
