@@ -83,6 +83,8 @@ struct Inner {
     data: Option<String>,
     version: Option<Version>,
     headers: Vec<(&'static str, String)>,
+    /// What the log is told and the client is not.
+    cause: Option<String>,
 }
 
 impl Error {
@@ -96,6 +98,7 @@ impl Error {
             data: None,
             version: None,
             headers: Vec::new(),
+            cause: None,
         }));
         if code.status() == 503 { error.header("retry-after", "1") } else { error }
     }
@@ -143,6 +146,20 @@ impl Error {
         self
     }
 
+    /// Adds what the log is to be told, and nobody else.
+    #[must_use]
+    pub fn because(mut self, cause: impl Into<String>) -> Self {
+        self.0.cause = Some(cause.into());
+        self
+    }
+
+    /// Tells the log what the client is not told, under the request's id.
+    pub fn log(&self, request_id: &str) {
+        if let Some(cause) = &self.0.cause {
+            tracing::error!(request_id, cause, "the service failed");
+        }
+    }
+
     /// The code.
     pub fn code(&self) -> Code {
         self.0.code
@@ -173,8 +190,9 @@ impl Error {
         self.0.version
     }
 
-    /// The content of `error`, wherever it stands in an answer.
+    /// The content of `error`, wherever it stands in an answer; the log gets what does not.
     pub fn envelope(&self, request_id: &str) -> Value {
+        self.log(request_id);
         serde_json::json!({
             "code": self.0.code.as_str(),
             "message": self.0.message,

@@ -1,9 +1,9 @@
-WITH RECURSIVE used(type) AS (
-    SELECT a.atttypid
+WITH RECURSIVE used(relation, type) AS (
+    SELECT a.attrelid, a.atttypid
       FROM counterfoil.resource AS r
       JOIN pg_attribute AS a ON a.attrelid = r.relation AND a.attnum > 0 AND NOT a.attisdropped
     UNION
-    SELECT part.type
+    SELECT used.relation, part.type
       FROM used
       JOIN pg_type AS t ON t.oid = used.type
      CROSS JOIN LATERAL (VALUES (t.typelem), (t.typbasetype)) AS part(type)
@@ -25,7 +25,7 @@ SELECT counterfoil.fingerprint(), json_build_object(
                 SELECT coalesce(json_agg(e.enumlabel ORDER BY e.enumsortorder), '[]')
                   FROM pg_enum AS e WHERE e.enumtypid = t.oid)
         )), '[]')
-          FROM used JOIN pg_type AS t ON t.oid = used.type),
+          FROM (SELECT DISTINCT type FROM used) AS used JOIN pg_type AS t ON t.oid = used.type),
     'resources', (
         SELECT coalesce(json_agg(json_build_object(
             'name', r.name,
@@ -42,7 +42,8 @@ SELECT counterfoil.fingerprint(), json_build_object(
                  WHERE d.adrelid = c.oid AND pg_get_expr(d.adbin, d.adrelid) ~ 'current_setting')
                 OR EXISTS (
                 SELECT FROM pg_constraint AS k
-                 WHERE k.conrelid = c.oid AND k.contype = 'c' AND pg_get_expr(k.conbin, k.conrelid) ~ 'current_setting')
+                 WHERE k.contype = 'c' AND pg_get_expr(k.conbin, k.conrelid) ~ 'current_setting'
+                   AND (k.conrelid = c.oid OR k.contypid IN (SELECT s.type FROM used AS s WHERE s.relation = c.oid)))
                 OR EXISTS (
                 -- A function of somebody's own may read one too.
                 SELECT FROM pg_depend AS u
@@ -52,7 +53,12 @@ SELECT counterfoil.fingerprint(), json_build_object(
                    AND (u.classid, u.objid) IN (
                         SELECT 'pg_attrdef'::regclass::oid, d.oid FROM pg_attrdef AS d WHERE d.adrelid = c.oid
                         UNION ALL
-                        SELECT 'pg_constraint'::regclass::oid, k.oid FROM pg_constraint AS k WHERE k.conrelid = c.oid)),
+                        SELECT 'pg_constraint'::regclass::oid, k.oid FROM pg_constraint AS k
+                         WHERE k.conrelid = c.oid OR k.contypid IN (SELECT s.type FROM used AS s WHERE s.relation = c.oid)))
+                -- An update that takes rows of others along: their log knows the writers by the ids of this one.
+                OR EXISTS (
+                SELECT FROM pg_constraint AS f
+                 WHERE f.confrelid = c.oid AND f.contype = 'f' AND f.confupdtype IN ('c', 'n', 'd')),
             'referred', EXISTS (
                 SELECT FROM pg_constraint AS f
                  WHERE f.confrelid = c.oid AND f.contype = 'f' AND f.confdeltype IN ('c', 'n', 'd')),

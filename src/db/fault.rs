@@ -25,7 +25,7 @@ pub enum Fault {
     LockTimeout,
     /// 57014: the statement took longer than it may.
     StatementTimeout,
-    /// 42P01, 42703, 0A000: the table is not what the catalogue says any more.
+    /// 42P01, 42703, 0A000 in our own statement: the table is not what the catalogue says any more.
     Drifted,
     /// 42883, 42704, 42804, 42846, 42725, 42601, 42602, 3F000: no such operator, type or
     /// configuration, or a text that names one and cannot be read (`regclass`, `jsonpath`).
@@ -46,7 +46,10 @@ pub enum Fault {
     Overloaded,
     /// Our own code failed while it held the connection.
     Panicked,
-    /// A defect of ours, by SQLSTATE where there is one.
+    /// The statement failed for a reason that is nobody's who asks: a function of the table's owner
+    /// is broken, say. In the database's words, for the log; the connection is well.
+    Failed(String),
+    /// A defect of ours.
     Unexpected(String),
     /// A refusal of `counterfoil.adopt`, in its own words for a person.
     Refused(String),
@@ -131,14 +134,17 @@ fn classify(error: &PgDatabaseError) -> Fault {
         column: error.column().unwrap_or_default().to_owned(),
     };
     match error.code() {
+        // What a trigger says on purpose is a rule, whatever the code would mean by itself.
+        code if error.routine() == Some(RAISE) && !is_ours_to_heed(code) => {
+            Fault::Check(constraint())
+        }
+        code if code.starts_with("42") && code != "42501" && is_in_a_function(error) => {
+            failed(error)
+        }
         "23505" | "23P01" => Fault::Taken(constraint()),
         "23503" => Fault::Reference(constraint()),
         "23502" => Fault::Null(constraint()),
         "23514" | "23000" | "44000" | "P0001" => Fault::Check(constraint()),
-        // What else a trigger says on purpose is a rule, whatever the code would mean by itself.
-        code if error.routine() == Some(RAISE) && !is_ours_to_heed(code) => {
-            Fault::Check(constraint())
-        }
         "42501" => Fault::Forbidden,
         "40001" | "40P01" => Fault::Retry,
         "55P03" => Fault::LockTimeout,
@@ -153,12 +159,20 @@ fn classify(error: &PgDatabaseError) -> Fault {
         code if code.starts_with("22") || code.starts_with("54") => Fault::Value,
         code if code.starts_with("08") || code.starts_with("53") => Fault::Unavailable,
         code if is_a_triggers_doing(code) => Fault::Check(constraint()),
-        _ => unexpected(error),
+        _ => failed(error),
     }
 }
 
 /// What PostgreSQL calls the place that PL/pgSQL's RAISE comes from.
 const RAISE: &str = "exec_stmt_raise";
+
+/// Whether a statement failed inside a function that is not ours: a trigger of the table's owner, say,
+/// which names what is not there. That is no sign that the table changed, and does not pass.
+fn is_in_a_function(error: &PgDatabaseError) -> bool {
+    error.r#where().is_some_and(|context| {
+        context.contains("function ") && !context.contains("function counterfoil.")
+    })
+}
 
 /// Whether a code means the same to us when it is raised on purpose: by our own triggers, or by those
 /// of a table's owner who wants a write refused, tried again or put off.
@@ -184,7 +198,6 @@ fn refusal(error: &PgDatabaseError) -> String {
     }
 }
 
-fn unexpected(error: &PgDatabaseError) -> Fault {
-    tracing::error!(code = error.code(), message = error.message(), "unexpected database error");
-    Fault::Unexpected(error.code().to_owned())
+fn failed(error: &PgDatabaseError) -> Fault {
+    Fault::Failed(format!("{} {}", error.code(), error.message()))
 }

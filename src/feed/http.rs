@@ -1,5 +1,7 @@
 //! The routes of the feed (API.md section 6): pull and snapshot.
 
+use std::collections::HashSet;
+
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -38,7 +40,12 @@ impl Asked {
         limited: bool,
     ) -> Result<Self, Error> {
         let mut asked = Self::default();
+        let mut seen = HashSet::new();
         for (name, value) in parameters {
+            if !seen.insert(name.clone()) {
+                let message = format!("{name} stands twice in the query");
+                return Err(Error::field(Code::InvalidQuery, &name, message));
+            }
             match name.as_str() {
                 // A client that has none yet may say so.
                 name if name == cursor => asked.cursor = Some(value).filter(|v| !v.is_empty()),

@@ -135,6 +135,7 @@ fn render(response: &mut Response, error: &Error, id: &str, problem: bool) {
     let status = response.status();
     let data = error.data().unwrap_or("null");
     let (media_type, head) = if problem {
+        error.log(id);
         let head = json!({
             "type": "about:blank",
             "title": error.code().title(),

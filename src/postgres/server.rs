@@ -10,7 +10,7 @@ use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 use std::process::{Child, ExitStatus, Stdio};
 use std::sync::{Mutex, PoisonError, mpsc};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::{oneshot, watch};
 
@@ -25,6 +25,10 @@ const FAST_LIMIT: Duration = Duration::from_secs(20);
 
 /// How long the server may take to end without a checkpoint.
 const QUIT_LIMIT: Duration = Duration::from_secs(5);
+
+/// When a signal is sent again. The process may not have been of the account yet that sends it: it
+/// begins as root's and is handed over.
+const SIGNAL_AGAIN: Duration = Duration::from_millis(200);
 
 /// A log larger than this is begun anew at the next start.
 const LOG_LIMIT: u64 = 4 << 20;
@@ -85,13 +89,16 @@ impl Server {
 
     /// Ends the process and waits for it; blocks. Repeating it does nothing.
     pub(super) fn shutdown(&mut self) -> Result<(), Error> {
+        if self.wait(Duration::ZERO).is_some() {
+            return Ok(());
+        }
         for (signal, limit) in [("INT", FAST_LIMIT), ("QUIT", QUIT_LIMIT), ("KILL", QUIT_LIMIT)] {
-            if self.wait(Duration::ZERO).is_some() {
-                return Ok(());
-            }
-            self.cluster.account.signal(signal, self.pid);
-            if self.wait(limit).is_some() {
-                return Ok(());
+            let begun = Instant::now();
+            while begun.elapsed() < limit {
+                self.cluster.account.signal(signal, self.pid);
+                if self.wait(SIGNAL_AGAIN).is_some() {
+                    return Ok(());
+                }
             }
             tracing::warn!(pid = self.pid, signal, "PostgreSQL did not end in time");
         }
@@ -143,8 +150,11 @@ fn keep(options: &Options, started: oneshot::Sender<Result<Server, Error>>) {
     // If the start was given up, the server that comes back must not be dropped here: it would
     // wait for the end that only this thread can report.
     if let Err(Ok(mut given_up)) = started.send(Ok(server)) {
-        given_up.cluster.account.signal("INT", given_up.pid);
-        given_up.status = child.wait().ok();
+        while given_up.status.is_none() {
+            given_up.cluster.account.signal("INT", given_up.pid);
+            std::thread::sleep(SIGNAL_AGAIN);
+            given_up.status = child.try_wait().unwrap_or_default();
+        }
         return;
     }
     match child.wait() {

@@ -31,13 +31,16 @@ pub fn failure(fault: &Fault) -> Error {
         Fault::Drifted | Fault::Mismatch => {
             Error::new(Code::Overloaded, "The table is being changed; try again in a moment")
         }
+        Fault::Failed(words) => internal().because(words.clone()),
         Fault::Taken(_)
         | Fault::Reference(_)
         | Fault::Null(_)
         | Fault::Panicked
         | Fault::Unexpected(_)
-        | Fault::Refused(_) => {
-            Error::new(Code::Internal, "The service failed; the request id finds it in the log")
-        }
+        | Fault::Refused(_) => internal(),
     }
+}
+
+fn internal() -> Error {
+    Error::new(Code::Internal, "The service failed; the request id finds it in the log")
 }

@@ -194,3 +194,21 @@ async fn what_failed_without_an_effect_does_not_use_its_key_up() {
     );
     raise(&server, "k").await.expect_error(422, "IDEMPOTENCY_KEY_REUSED");
 }
+
+#[tokio::test]
+async fn a_trigger_that_names_what_is_not_there_is_a_failure_and_no_change_of_the_table() {
+    let server = Server::start(BROKEN, &["notes"]).await;
+    for broken in
+        ["PERFORM 1 FROM nowhere", "PERFORM nothing()", "EXECUTE 'select ('", "new.other := 1"]
+    {
+        let function = format!(
+            "CREATE OR REPLACE FUNCTION broken() RETURNS trigger LANGUAGE plpgsql AS $$ \
+             BEGIN {broken}; RETURN new; END $$"
+        );
+        server.sql(&function).await;
+        let (status, told, _) = attempt(&server, broken, r#"{"field": "n"}"#).await;
+        assert_eq!((status, &told["error"]["code"]), (500, &"INTERNAL".into()), "{broken}: {told}");
+    }
+    let waiting = server.get("/operations?status=retryable").await.expect(200);
+    assert_eq!(waiting.data().as_array().unwrap().len(), 4);
+}

@@ -165,8 +165,8 @@ fn weight(resource: &Resource) -> String {
         .map(|c| {
             let c = format!("t.{}", c.quoted);
             format!(
-                " + coalesce(least(pg_column_size({c}), 8000000) * \
-                 CASE WHEN pg_column_compression({c}) IS NULL THEN 1 ELSE 16 END, 0)"
+                " + least(coalesce(pg_column_size({c}), 0), 8000000) * \
+                 CASE WHEN pg_column_compression({c}) IS NULL THEN 1 ELSE 16 END"
             )
         })
         .collect();

@@ -30,7 +30,7 @@ async fn what_a_trigger_raises_is_a_rule_and_its_words_stay_inside() {
     let server = Server::start(TABLE, &["t"]).await;
     let codes = [
         "P0001", "45000", "U0001", "P0002", "2F005", "38001", "39004", "XX001", "0A000", "42P01",
-        "22023", "28000", "99999", "ABCDE",
+        "22023", "28000", "99999", "ABCDE", "23505", "23503", "23502", "42883",
     ];
     let said: Vec<_> = codes.iter().map(|code| format!("code {code}")).collect();
     let says = ["plain", "skip", "strict", "assert", "case", "two", "again"];

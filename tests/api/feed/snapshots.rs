@@ -186,3 +186,22 @@ async fn every_row_is_copied_once_whatever_its_key() {
         }
     }
 }
+
+#[tokio::test]
+async fn rows_that_lack_values_fill_a_page_like_others() {
+    let sql = "CREATE TABLE t (id int PRIMARY KEY, x text, y numeric);
+        INSERT INTO t SELECT i, nullif(i % 2, 0)::text FROM generate_series(1, 1000) AS i";
+    let server = Server::start(sql, &["t"]).await;
+    let page = server.get("/sync/snapshot?resources=t&limit=1000").await.expect(200);
+    assert_eq!(page.data()["changes"].as_array().unwrap().len(), 1000);
+    assert!(page.data()["after"].is_null());
+}
+
+#[tokio::test]
+async fn a_parameter_that_stands_twice_is_refused() {
+    let server = start().await;
+    for address in ["pull?resources=notes&resources=tasks", "snapshot?limit=1&limit=2"] {
+        let reply = server.get(&format!("/sync/{address}")).await;
+        reply.expect_error(400, "INVALID_QUERY");
+    }
+}

@@ -300,7 +300,9 @@ async fn a_write_that_is_terminated_while_it_waits_was_not_made() {
         sessions(&mut observer, "wait_event_type = 'Lock'").await == 1
     })
     .await;
-    sqlx::query(TERMINATE).execute(&mut observer).await.unwrap();
+    let terminate = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
+        WHERE datname = current_database() AND wait_event_type = 'Lock'";
+    sqlx::query(terminate).execute(&mut observer).await.unwrap();
     assert_eq!(waiting.await.unwrap().expect(503).code(), "DATABASE_UNAVAILABLE");
     sqlx::raw_sql("COMMIT").execute(&mut holder).await.unwrap();
     let stored = server.value("SELECT concat_ws('/', n, version) FROM counters WHERE id = 1").await;
