@@ -68,7 +68,10 @@ fn client_id(value: &RawValue) -> Result<Uuid, Error> {
 }
 
 fn number(name: &str, value: &RawValue, least: i64) -> Result<i64, Error> {
-    let number = value.get().parse().ok();
+    // 7.0 is whole to JSON Schema, and to languages that have one kind of number.
+    let text = value.get();
+    let whole = text.split_once('.').filter(|(_, rest)| rest.bytes().all(|b| b == b'0'));
+    let number = whole.map_or(text, |(whole, _)| whole).parse().ok();
     number.filter(|number| (least..=GREATEST_ID).contains(number)).ok_or_else(|| {
         let message = format!("{name} must be a whole number from {least} to {GREATEST_ID}");
         Error::field(Code::InvalidValue, name, message)

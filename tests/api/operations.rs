@@ -198,15 +198,15 @@ async fn what_failed_without_an_effect_does_not_use_its_key_up() {
 #[tokio::test]
 async fn a_trigger_that_names_what_is_not_there_is_a_failure_and_no_change_of_the_table() {
     let server = Server::start(BROKEN, &["notes"]).await;
-    for broken in
-        ["PERFORM 1 FROM nowhere", "PERFORM nothing()", "EXECUTE 'select ('", "new.other := 1"]
-    {
+    let names =
+        ["PERFORM 1 FROM nowhere", "PERFORM nothing()", "EXECUTE 'select ('", "new.other := 1"];
+    for (key, broken) in names.into_iter().enumerate() {
         let function = format!(
             "CREATE OR REPLACE FUNCTION broken() RETURNS trigger LANGUAGE plpgsql AS $$ \
              BEGIN {broken}; RETURN new; END $$"
         );
         server.sql(&function).await;
-        let (status, told, _) = attempt(&server, broken, r#"{"field": "n"}"#).await;
+        let (status, told, _) = attempt(&server, &key.to_string(), r#"{"field": "n"}"#).await;
         assert_eq!((status, &told["error"]["code"]), (500, &"INTERNAL".into()), "{broken}: {told}");
     }
     let waiting = server.get("/operations?status=retryable").await.expect(200);

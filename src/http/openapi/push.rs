@@ -37,7 +37,8 @@ fn id() -> Value {
 fn body() -> Value {
     let mutation = json!({
         "type": "object",
-        "required": ["id", "op", "resource"],
+        // Where others are missing, the mutation is rejected and the push is not.
+        "required": ["id"],
         "properties": {
             "id": { "description": "Counts up by one for each client", "allOf": [id()] },
             "op": { "enum": ["create", "put", "patch", "delete", "increment"] },
