@@ -37,8 +37,7 @@ fn id() -> Value {
 fn body() -> Value {
     let mutation = json!({
         "type": "object",
-        // Where others are missing, the mutation is rejected and the push is not.
-        "required": ["id"],
+        "required": ["id", "op", "resource"],
         "properties": {
             "id": { "description": "Counts up by one for each client", "allOf": [id()] },
             "op": { "enum": ["create", "put", "patch", "delete", "increment"] },
