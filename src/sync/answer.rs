@@ -241,8 +241,19 @@ pub(super) fn out_of_order(given: i64, expected: i64) -> Error {
     error.detail("expected", expected).detail("last_mutation_id", 0)
 }
 
-/// The answer to mutations that are not in a row.
-pub(super) fn misplaced(given: i64, expected: i64) -> Error {
+/// The answer to a push whose mutations are not in a row: what follows the first of these two is not the
+/// next one. Nothing of the push was done, so the next one is that after the last.
+pub(super) fn not_in_a_row((before, given): (i64, i64), last: i64) -> Error {
+    let next = last + 1;
+    let message = format!(
+        "Mutation {given} cannot follow {before}: the ids of a push rise by one. Nothing was done; the next one is {next}"
+    );
+    let error = Error::new(Code::MutationOutOfOrder, message).detail("id", given);
+    error.detail("expected", next).detail("last_mutation_id", last)
+}
+
+/// The answer to a mutation that leaves others out.
+fn misplaced(given: i64, expected: i64) -> Error {
     let message = format!("Mutation {expected} must come ahead of {given}");
     Error::new(Code::MutationOutOfOrder, message).detail("expected", expected)
 }
