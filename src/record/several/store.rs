@@ -16,6 +16,9 @@ use crate::record::{Outcome, Write, failure, many, store};
 /// How few writes run singly where one of them stopped their statement.
 const FEW: usize = 4;
 
+/// How long the database's codes are.
+const SQLSTATE: usize = 5;
+
 /// Runs writes to their ends. As a whole, constraints that may wait are held against them together.
 ///
 /// # Errors
@@ -177,9 +180,7 @@ impl<'a> Running<'a> {
                     self.moved = true;
                     self.take(shape, part, outcomes).await?;
                 }
-                Err(fault) if fault == Fault::Retry || fault.breaks_connection() => {
-                    return Err(fault);
-                }
+                Err(fault) if fault == Fault::Retry || self.is_lost(&fault) => return Err(fault),
                 Err(_) => {
                     transaction::back(self.conn).await?;
                     if part.len() <= FEW {
@@ -233,7 +234,7 @@ impl<'a> Running<'a> {
                 }
                 Ok(())
             }
-            Err(fault) if fault == Fault::Retry || fault.breaks_connection() => Err(fault),
+            Err(fault) if fault == Fault::Retry || self.is_lost(&fault) => Err(fault),
             Err(_) => transaction::back(self.conn).await,
         }
     }
@@ -289,15 +290,18 @@ impl<'a> Running<'a> {
         Ok(())
     }
 
-    /// Leaves alone what comes after a write that the database could not do for now. Where some of it
-    /// was run already, nothing may hold.
+    /// Leaves alone what comes after a write that the database could not do for now, also what was refused
+    /// already. Where some of it holds already, nothing may.
     fn stop(&mut self, place: usize, fault: &Fault) -> Result<(), Fault> {
         if self.mode != Mode::InTurn {
             return Ok(());
         }
-        let later = self.ended.iter().skip(place + 1);
-        if later.flatten().any(|ended| matches!(ended, Ended::Run(..) | Ended::Blocked)) {
+        let mut later = self.places.iter().zip(&self.ended).skip(place + 1);
+        if later.any(|(place, ended)| ended.as_ref().is_some_and(|ended| holds(place, ended))) {
             return Err(fault.clone());
+        }
+        for ended in self.ended.iter_mut().skip(place + 1) {
+            *ended = None;
         }
         self.waiting.retain(|&waiting| waiting < place);
         self.stopped = true;
@@ -342,8 +346,15 @@ impl<'a> Running<'a> {
             Fault::LockTimeout | Fault::StatementTimeout | Fault::StorageFull => {
                 self.mode != Mode::Whole
             }
-            fault => !fault.breaks_connection(),
+            fault => !self.is_lost(fault),
         }
+    }
+
+    /// Whether a fault leaves no connection to go on with. Where the database had a code for what it did
+    /// not do, the connection is well: a function of the table's owner failed.
+    fn is_lost(&self, fault: &Fault) -> bool {
+        let told = matches!(fault, Fault::Unexpected(state) if state.len() == SQLSTATE);
+        fault.breaks_connection() && (self.mode == Mode::Whole || !told)
     }
 }
 

@@ -7,6 +7,7 @@ mod crossing;
 mod lost;
 mod order;
 mod refusals;
+mod troubles;
 
 use serde_json::{Value, json};
 
