@@ -136,7 +136,7 @@ impl Push {
             }
         }
         let lines = fresh.iter().zip(ended);
-        Ok(lines.map(|(mutation, ended)| self.line(mutation, ended)).collect())
+        Ok(lines.map(|(mutation, ended)| self.line(first.id, mutation, ended)).collect())
     }
 }
 
