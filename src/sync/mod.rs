@@ -36,8 +36,10 @@ pub struct Push {
     pub atomic: bool,
     /// The client has the results up to this one.
     pub acknowledged: i64,
-    /// The mutations; their ids rise by one.
+    /// The mutations; their ids rise by one, but for a gap.
     pub mutations: Vec<Mutation>,
+    /// The first two ids that follow each other and are not in a row. Such a push is refused.
+    pub gap: Option<(i64, i64)>,
     /// The request's id, which every refusal bears.
     pub request_id: String,
     /// For how many days the results are kept.

@@ -16,7 +16,7 @@ use crate::precondition::{Condition, Precondition};
 use crate::record::draft::{self, Draft};
 use crate::record::many::record_of;
 use crate::record::{Run, Write};
-use crate::sync::{GREATEST_ID, MOST, Mutation, Push, answer};
+use crate::sync::{GREATEST_ID, MOST, Mutation, Push};
 use crate::version::Version;
 
 /// Reads `{"client_id": …, "mutations": […]}`.
@@ -50,13 +50,11 @@ pub fn read(
     };
     let mutations =
         mutations.into_iter().enumerate().map(mutation).collect::<Result<Vec<_>, _>>()?;
-    let gap = mutations.windows(2).find(|pair| pair[1].id != pair[0].id + 1);
-    if let Some(pair) = gap {
-        return Err(answer::misplaced(pair[1].id, pair[0].id + 1));
-    }
+    let mut pairs = mutations.windows(2).map(|pair| (pair[0].id, pair[1].id));
+    let gap = pairs.find(|(before, given)| *given != before + 1);
     let tenant = String::new();
     let became = Mutex::default();
-    Ok(Push { tenant, client, atomic, acknowledged, mutations, request_id, keep_days, became })
+    Ok(Push { tenant, client, atomic, acknowledged, mutations, gap, request_id, keep_days, became })
 }
 
 fn client_id(value: &RawValue) -> Result<Uuid, Error> {

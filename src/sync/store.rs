@@ -80,6 +80,9 @@ impl Push {
         {
             return Err(answer::out_of_order(first.id, client.last + 1));
         }
+        if let Some(gap) = self.gap {
+            return Err(answer::not_in_a_row(gap, client.last));
+        }
         if self.acknowledged > client.last {
             return Err(answer::acknowledged_too_much(self.acknowledged, client.last));
         }
@@ -133,7 +136,7 @@ impl Push {
             }
         }
         let lines = fresh.iter().zip(ended);
-        Ok(lines.map(|(mutation, ended)| self.line(mutation, ended)).collect())
+        Ok(lines.map(|(mutation, ended)| self.line(first.id, mutation, ended)).collect())
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod order;
 pub mod store;
+pub mod undone;
 
 use std::borrow::Cow;
 
@@ -42,7 +43,6 @@ pub enum Mode {
 }
 
 /// What became of one of several writes.
-#[expect(clippy::large_enum_variant, reason = "nearly all of them are run")]
 #[derive(Debug)]
 pub enum Ended {
     /// It was run, and came to this. Where the row that came of it holds changes which the client had
@@ -50,6 +50,9 @@ pub enum Ended {
     Run(Outcome, Option<Seen>),
     /// The request or the database stands against it.
     Failed(Error),
+    /// It was refused for what an earlier one left, at this place where that is known. Nothing of that holds,
+    /// and by itself it would not be refused so: the row that the outcome tells of never was.
+    Undone(Outcome, Option<usize>),
     /// The write that it is based on does not hold.
     Blocked,
     /// It was left alone, because the database could not do one ahead of it for now.

@@ -9,12 +9,15 @@ use crate::db::fault::Fault;
 use crate::db::transaction;
 use crate::error::{Code, Error};
 use crate::record::several::order::{self, Record};
-use crate::record::several::{Ended, Mode, Place, Seen, version};
+use crate::record::several::{Ended, Mode, Place, Seen, undone, version};
 use crate::record::statement::Shape;
 use crate::record::{Outcome, Write, failure, many, store};
 
 /// How few writes run singly where one of them stopped their statement.
 const FEW: usize = 4;
+
+/// How long the database's codes are.
+const SQLSTATE: usize = 5;
 
 /// Runs writes to their ends. As a whole, constraints that may wait are held against them together.
 ///
@@ -27,22 +30,28 @@ pub async fn run(
 ) -> Result<Vec<Ended>, Fault> {
     if mode != Mode::Whole {
         transaction::mark(conn).await?;
-        return Running::new(conn, mode, places).finish().await;
+        return Ok(Running::new(conn, mode, places).finish().await?.0);
     }
     transaction::defer(conn).await?;
-    let ended = Running::new(conn, mode, places).finish().await?;
-    if !ended.iter().zip(places).all(|(ended, place)| holds(place, ended)) {
-        return Ok(ended);
-    }
-    match transaction::check(conn).await {
-        Ok(()) => Ok(ended),
-        Err(fault) if fault.is_refusal() => {
-            // Which of them breaks the rule shows where each is held against it by itself.
-            transaction::start_over(conn).await?;
-            Running::new(conn, mode, places).finish().await
+    let (mut ended, mut settled) = Running::new(conn, mode, places).finish().await?;
+    if all_hold(places, &ended) {
+        match transaction::check(conn).await {
+            Ok(()) => return Ok(ended),
+            Err(fault) if fault.is_refusal() => {}
+            Err(fault) => return Err(fault),
         }
-        Err(fault) => Err(fault),
+        // Which of them breaks the rule shows where each is held against it by itself.
+        transaction::start_over(conn).await?;
+        (ended, settled) = Running::new(conn, mode, places).finish().await?;
     }
+    if !all_hold(places, &ended) {
+        undone::store::revise(conn, places, &settled, &mut ended).await?;
+    }
+    Ok(ended)
+}
+
+fn all_hold(places: &[Place<'_>], ended: &[Ended]) -> bool {
+    places.iter().zip(ended).all(|(place, ended)| holds(place, ended))
 }
 
 fn holds(place: &Place<'_>, ended: &Ended) -> bool {
@@ -88,7 +97,8 @@ impl<'a> Running<'a> {
         }
     }
 
-    async fn finish(mut self) -> Result<Vec<Ended>, Fault> {
+    /// Runs them to their ends, and gives the writes that are based on others as they ran.
+    async fn finish(mut self) -> Result<(Vec<Ended>, HashMap<usize, Write>), Fault> {
         self.lock().await?;
         let open: Vec<_> = (0..self.ended.len()).filter(|&p| self.ended[p].is_none()).collect();
         let mut rest = open.as_slice();
@@ -107,7 +117,8 @@ impl<'a> Running<'a> {
             rest = &rest[count..];
         }
         self.try_waiting().await?;
-        Ok(self.ended.into_iter().map(|ended| ended.unwrap_or(Ended::Left)).collect())
+        let ended = self.ended.into_iter().map(|ended| ended.unwrap_or(Ended::Left));
+        Ok((ended.collect(), self.settled))
     }
 
     async fn lock(&mut self) -> Result<(), Fault> {
@@ -177,9 +188,7 @@ impl<'a> Running<'a> {
                     self.moved = true;
                     self.take(shape, part, outcomes).await?;
                 }
-                Err(fault) if fault == Fault::Retry || fault.breaks_connection() => {
-                    return Err(fault);
-                }
+                Err(fault) if fault == Fault::Retry || self.is_lost(&fault) => return Err(fault),
                 Err(_) => {
                     transaction::back(self.conn).await?;
                     if part.len() <= FEW {
@@ -233,7 +242,7 @@ impl<'a> Running<'a> {
                 }
                 Ok(())
             }
-            Err(fault) if fault == Fault::Retry || fault.breaks_connection() => Err(fault),
+            Err(fault) if fault == Fault::Retry || self.is_lost(&fault) => Err(fault),
             Err(_) => transaction::back(self.conn).await,
         }
     }
@@ -289,15 +298,18 @@ impl<'a> Running<'a> {
         Ok(())
     }
 
-    /// Leaves alone what comes after a write that the database could not do for now. Where some of it
-    /// was run already, nothing may hold.
+    /// Leaves alone what comes after a write that the database could not do for now, also what was refused
+    /// already. Where some of it holds already, nothing may.
     fn stop(&mut self, place: usize, fault: &Fault) -> Result<(), Fault> {
         if self.mode != Mode::InTurn {
             return Ok(());
         }
-        let later = self.ended.iter().skip(place + 1);
-        if later.flatten().any(|ended| matches!(ended, Ended::Run(..) | Ended::Blocked)) {
+        let mut later = self.places.iter().zip(&self.ended).skip(place + 1);
+        if later.any(|(place, ended)| ended.as_ref().is_some_and(|ended| holds(place, ended))) {
             return Err(fault.clone());
+        }
+        for ended in self.ended.iter_mut().skip(place + 1) {
+            *ended = None;
         }
         self.waiting.retain(|&waiting| waiting < place);
         self.stopped = true;
@@ -342,8 +354,15 @@ impl<'a> Running<'a> {
             Fault::LockTimeout | Fault::StatementTimeout | Fault::StorageFull => {
                 self.mode != Mode::Whole
             }
-            fault => !fault.breaks_connection(),
+            fault => !self.is_lost(fault),
         }
+    }
+
+    /// Whether a fault leaves no connection to go on with. Where the database had a code for what it did
+    /// not do, the connection is well: a function of the table's owner failed.
+    fn is_lost(&self, fault: &Fault) -> bool {
+        let told = matches!(fault, Fault::Unexpected(state) if state.len() == SQLSTATE);
+        fault.breaks_connection() && (self.mode == Mode::Whole || !told)
     }
 }
 

@@ -7,6 +7,8 @@ mod crossing;
 mod lost;
 mod order;
 mod refusals;
+mod troubles;
+mod undone;
 
 use serde_json::{Value, json};
 

@@ -7,6 +7,8 @@ mod faults;
 mod refusals;
 mod replays;
 mod statuses;
+mod troubles;
+mod undone;
 mod waiting;
 
 use serde_json::{Value, json};
@@ -16,6 +18,13 @@ use crate::support::{Reply, Server};
 const NOTES: &str = "
     CREATE TABLE notes (id integer PRIMARY KEY, text text UNIQUE, n integer NOT NULL DEFAULT 0 CHECK (n >= 0), memo text);
     INSERT INTO notes SELECT i, 'note ' || i FROM generate_series(1, 1000) AS i;";
+
+/// A trigger that fails in a way that only its owner can mend, where a row's `n` becomes 13.
+pub(crate) const FAILING: &str = "
+    CREATE SEQUENCE unused;
+    CREATE FUNCTION unlucky() RETURNS trigger LANGUAGE plpgsql AS
+    $$ BEGIN IF NEW.n = 13 THEN NEW.n := currval('unused'); END IF; RETURN NEW; END $$;
+    CREATE TRIGGER unlucky BEFORE UPDATE ON notes FOR EACH ROW EXECUTE FUNCTION unlucky();";
 
 const CLIENT: &str = "0193aaaa-0000-7000-8000-000000000001";
 

@@ -64,12 +64,20 @@ async fn mutations_come_in_a_row() {
         server.value("SELECT count(*) FROM counterfoil.sync_client").await.as_deref(),
         Some("0")
     );
+    let gap = push(&server, &json!([own(1), own(99)])).await;
+    let gap = gap.expect_error(409, "MUTATION_OUT_OF_ORDER");
+    assert_eq!(*gap.details(), json!({"id": 99, "expected": 1, "last_mutation_id": 0}));
+    let twice = push(&server, &json!([own(1), own(1)])).await;
+    let said = twice.json["error"]["message"].as_str().unwrap();
+    assert!(said.starts_with("Mutation 1 cannot follow 1"), "{said}");
     push(&server, &json!([own(1)])).await.expect(200);
-    for (ids, expected) in [(vec![3], 2), (vec![2, 4], 3), (vec![2, 2], 3), (vec![2, 1], 3)] {
+    // Nothing of such a push is done, so the next one is the same each time, and pushing from there holds.
+    for ids in [vec![3], vec![2, 4], vec![2, 2], vec![2, 1], vec![1, 3], vec![1, 2, 9]] {
         let mutations: Vec<_> = ids.into_iter().map(own).collect();
         let reply =
             push(&server, &json!(mutations)).await.expect_error(409, "MUTATION_OUT_OF_ORDER");
-        assert_eq!(reply.details()["expected"], expected);
+        assert_eq!(reply.details()["expected"], 2, "{}", reply.text);
+        assert_eq!(reply.details()["last_mutation_id"], 1, "{}", reply.text);
     }
     let last = "SELECT last_mutation_id FROM counterfoil.sync_client";
     assert_eq!(server.value(last).await.as_deref(), Some("1"));
