@@ -11,7 +11,7 @@ use crate::error::{Code, Error};
 use crate::record::Write;
 use crate::record::answer::{Answer, Context};
 use crate::record::became::Became;
-use crate::record::several::Ended;
+use crate::record::several::{Ended, undone};
 
 /// What became of each operation, in order.
 pub(super) type Results = Vec<Result<Answer, Error>>;
@@ -23,6 +23,11 @@ impl Batch {
             (Err(error), _) => Err(error.clone()),
             (Ok(write), Ended::Run(outcome, _)) => Context::of(write, self.minimal).answer(outcome),
             (Ok(_), Ended::Failed(error)) => Err(error),
+            (Ok(write), Ended::Undone(outcome, earlier)) => {
+                let earlier = earlier.and_then(|earlier| i64::try_from(earlier).ok());
+                let answer = Context::of(write, self.minimal).answer(outcome);
+                answer.map_err(|error| undone::word(&error, "operation", earlier))
+            }
             (Ok(_), Ended::Blocked | Ended::Left) => {
                 Err(Error::new(Code::Internal, "The operation was not run"))
             }

@@ -8,7 +8,7 @@ use crate::error::{Code, Error};
 use crate::record::answer::{Answer, Context};
 use crate::record::became::Became;
 use crate::record::many::record_of;
-use crate::record::several::{self, Ended, Seen};
+use crate::record::several::{self, Ended, Seen, undone};
 use crate::record::{Outcome, Write, conflict};
 use crate::sync::{Mutation, Push};
 use crate::version::Version;
@@ -87,8 +87,8 @@ pub(super) struct Line {
 }
 
 impl Push {
-    /// The line of a mutation.
-    pub(super) fn line(&self, mutation: &Mutation, ended: Ended) -> Line {
+    /// The line of a mutation. `first` is the id of the first one that was run with it.
+    pub(super) fn line(&self, first: i64, mutation: &Mutation, ended: Ended) -> Line {
         let record = record(mutation, &ended);
         let mut line = Line {
             status: Status::Retry,
@@ -104,7 +104,12 @@ impl Push {
                 self.run(&mut line, write, outcome);
             }
             (Ended::Failed(error), _) => self.refuse(&mut line, Status::of(&error), error),
-            (Ended::Run(..), Err(error)) => {
+            (Ended::Undone(outcome, earlier), Ok(write)) => {
+                let earlier = earlier.and_then(|place| Some(first + i64::try_from(place).ok()?));
+                let error = undone::word(&refusal(write, outcome), "mutation", earlier);
+                self.refuse(&mut line, Status::of(&error), error);
+            }
+            (Ended::Run(..) | Ended::Undone(..), Err(error)) => {
                 self.refuse(&mut line, Status::Rejected, error.clone());
             }
             (Ended::Blocked, _) => {

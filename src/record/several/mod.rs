@@ -3,6 +3,7 @@
 
 mod order;
 pub mod store;
+pub mod undone;
 
 use std::borrow::Cow;
 
@@ -20,13 +21,22 @@ pub struct Place<'a> {
     pub write: Result<Cow<'a, Write>, Error>,
     /// The place of an earlier write to the same record, whose outcome this one is based on.
     pub based_on: Option<usize>,
+    /// Whether a deletion of what is gone already counts as done. By itself, it is refused.
+    pub gone_is_done: bool,
 }
 
 impl<'a> Place<'a> {
     /// A write that is based on no other.
     pub fn of(write: &'a Result<Write, Error>) -> Self {
         let write = write.as_ref().map(Cow::Borrowed).map_err(Clone::clone);
-        Self { write, based_on: None }
+        Self { write, based_on: None, gone_is_done: false }
+    }
+
+    /// Whether the write holds that came to this.
+    fn holds(&self, outcome: &Outcome) -> bool {
+        let gone = matches!(outcome, Outcome::Gone(_));
+        (self.gone_is_done || !gone)
+            && self.write.as_ref().is_ok_and(|write| version(write, outcome).is_some())
     }
 }
 
@@ -42,7 +52,6 @@ pub enum Mode {
 }
 
 /// What became of one of several writes.
-#[expect(clippy::large_enum_variant, reason = "nearly all of them are run")]
 #[derive(Debug)]
 pub enum Ended {
     /// It was run, and came to this. Where the row that came of it holds changes which the client had
@@ -50,6 +59,9 @@ pub enum Ended {
     Run(Outcome, Option<Seen>),
     /// The request or the database stands against it.
     Failed(Error),
+    /// It was refused for what an earlier one left, at this place where that is known. Nothing of that holds,
+    /// and by itself it would not be refused so: the row that the outcome tells of never was.
+    Undone(Outcome, Option<usize>),
     /// The write that it is based on does not hold.
     Blocked,
     /// It was left alone, because the database could not do one ahead of it for now.

@@ -9,7 +9,7 @@ use crate::db::fault::Fault;
 use crate::db::transaction;
 use crate::error::{Code, Error};
 use crate::record::several::order::{self, Record};
-use crate::record::several::{Ended, Mode, Place, Seen, version};
+use crate::record::several::{Ended, Mode, Place, Seen, undone, version};
 use crate::record::statement::Shape;
 use crate::record::{Outcome, Write, failure, many, store};
 
@@ -30,29 +30,32 @@ pub async fn run(
 ) -> Result<Vec<Ended>, Fault> {
     if mode != Mode::Whole {
         transaction::mark(conn).await?;
-        return Running::new(conn, mode, places).finish().await;
+        return Ok(Running::new(conn, mode, places).finish().await?.0);
     }
     transaction::defer(conn).await?;
-    let ended = Running::new(conn, mode, places).finish().await?;
-    if !ended.iter().zip(places).all(|(ended, place)| holds(place, ended)) {
-        return Ok(ended);
-    }
-    match transaction::check(conn).await {
-        Ok(()) => Ok(ended),
-        Err(fault) if fault.is_refusal() => {
-            // Which of them breaks the rule shows where each is held against it by itself.
-            transaction::start_over(conn).await?;
-            Running::new(conn, mode, places).finish().await
+    let (mut ended, mut settled) = Running::new(conn, mode, places).finish().await?;
+    if all_hold(places, &ended) {
+        match transaction::check(conn).await {
+            Ok(()) => return Ok(ended),
+            Err(fault) if fault.is_refusal() => {}
+            Err(fault) => return Err(fault),
         }
-        Err(fault) => Err(fault),
+        // Which of them breaks the rule shows where each is held against it by itself.
+        transaction::start_over(conn).await?;
+        (ended, settled) = Running::new(conn, mode, places).finish().await?;
     }
+    if !all_hold(places, &ended) {
+        undone::store::revise(conn, places, &settled, &mut ended).await?;
+    }
+    Ok(ended)
+}
+
+fn all_hold(places: &[Place<'_>], ended: &[Ended]) -> bool {
+    places.iter().zip(ended).all(|(place, ended)| holds(place, ended))
 }
 
 fn holds(place: &Place<'_>, ended: &Ended) -> bool {
-    match (&place.write, ended) {
-        (Ok(write), Ended::Run(outcome, _)) => version(write, outcome).is_some(),
-        _ => false,
-    }
+    matches!(ended, Ended::Run(outcome, _) if place.holds(outcome))
 }
 
 /// Several writes while they run.
@@ -91,7 +94,8 @@ impl<'a> Running<'a> {
         }
     }
 
-    async fn finish(mut self) -> Result<Vec<Ended>, Fault> {
+    /// Runs them to their ends, and gives the writes that are based on others as they ran.
+    async fn finish(mut self) -> Result<(Vec<Ended>, HashMap<usize, Write>), Fault> {
         self.lock().await?;
         let open: Vec<_> = (0..self.ended.len()).filter(|&p| self.ended[p].is_none()).collect();
         let mut rest = open.as_slice();
@@ -110,7 +114,8 @@ impl<'a> Running<'a> {
             rest = &rest[count..];
         }
         self.try_waiting().await?;
-        Ok(self.ended.into_iter().map(|ended| ended.unwrap_or(Ended::Left)).collect())
+        let ended = self.ended.into_iter().map(|ended| ended.unwrap_or(Ended::Left));
+        Ok((ended.collect(), self.settled))
     }
 
     async fn lock(&mut self) -> Result<(), Fault> {
@@ -144,7 +149,9 @@ impl<'a> Running<'a> {
     /// Bases a write on the outcome of the one that it follows. That one is about the same record, so
     /// it has been run, or waits and holds this one up.
     fn settle(&mut self, place: usize) {
-        let Place { write: Ok(write), based_on: Some(base) } = &self.places[place] else { return };
+        let Place { write: Ok(write), based_on: Some(base), .. } = &self.places[place] else {
+            return;
+        };
         let base = (at(self.places, &self.settled, *base), &self.ended[*base]);
         if let (Some(followed), Some(Ended::Run(outcome, seen))) = base
             && let Some(version) = version(followed, outcome)

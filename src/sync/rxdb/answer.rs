@@ -57,7 +57,8 @@ impl Push {
         let outcome = match ended {
             Ended::Run(outcome, _) => outcome,
             Ended::Failed(error) => return self.refused(pushed, found, error),
-            Ended::Blocked | Ended::Left => {
+            // Each stands for itself here.
+            Ended::Blocked | Ended::Left | Ended::Undone(..) => {
                 let error = Error::new(Code::Internal, "The document was not written");
                 return self.refused(pushed, found, error);
             }

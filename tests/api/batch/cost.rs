@@ -48,6 +48,11 @@ async fn operations_that_are_alike_are_one_statement() {
     assert_eq!(cost(&server, &twice).await.0, 3);
 }
 
+/// The statements on rows.
+const OF_NOTES: &str = "SELECT sum(calls)::bigint FROM pg_stat_statements \
+    WHERE dbid = (SELECT oid FROM pg_database WHERE datname = current_database()) \
+    AND query LIKE '%notes%' AND query NOT LIKE '%pg_stat_statements%'";
+
 #[tokio::test]
 async fn conflicts_that_are_alike_are_explained_by_one_statement() {
     let sql = format!("{NOTES} CREATE EXTENSION pg_stat_statements;");
@@ -59,10 +64,7 @@ async fn conflicts_that_are_alike_are_explained_by_one_statement() {
     sqlx::query(reset).execute(&mut conn).await.unwrap();
     let stale: Vec<_> = (1..=500).map(|id| patch(id, Some("\"1\""), &json!({"n": 7}))).collect();
     let reply = send(&server, &json!(stale)).await.expect(409);
-    let of_notes = "SELECT sum(calls)::bigint FROM pg_stat_statements \
-                    WHERE dbid = (SELECT oid FROM pg_database WHERE datname = current_database()) \
-                    AND query LIKE '%notes%' AND query NOT LIKE '%pg_stat_statements%'";
-    let of_notes: i64 = sqlx::query_scalar(of_notes).fetch_one(&mut conn).await.unwrap();
+    let of_notes: i64 = sqlx::query_scalar(OF_NOTES).fetch_one(&mut conn).await.unwrap();
     let refused = reply.details()["operations"].as_array().unwrap();
     assert_eq!(refused.len(), 500);
     for (place, refusal) in refused.iter().enumerate() {
@@ -77,4 +79,17 @@ async fn conflicts_that_are_alike_are_explained_by_one_statement() {
     println!("500 conflicts: {of_notes} statements on rows");
     // One locks them, one misses, one explains.
     assert_eq!(of_notes, 3);
+
+    // The same beside as many that would hold: nothing is judged again.
+    sqlx::query(reset).execute(&mut conn).await.unwrap();
+    let mixed: Vec<_> = (1..=500)
+        .map(|id| patch(id, Some(if id % 2 == 0 { "\"1\"" } else { "\"2\"" }), &json!({"n": 7})))
+        .collect();
+    let reply = send(&server, &json!(mixed)).await.expect(409);
+    let of_mixed: i64 = sqlx::query_scalar(OF_NOTES).fetch_one(&mut conn).await.unwrap();
+    println!("250 conflicts among 500: {of_mixed} statements on rows");
+    assert_eq!(of_mixed, 3);
+    let refused = reply.details()["operations"].as_array().unwrap();
+    assert_eq!(refused.len(), 250);
+    assert!(refused.iter().all(|refusal| refusal["data"]["n"] == 1));
 }

@@ -8,6 +8,7 @@ mod lost;
 mod order;
 mod refusals;
 mod troubles;
+mod undone;
 
 use serde_json::{Value, json};
 

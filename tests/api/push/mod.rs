@@ -8,6 +8,7 @@ mod refusals;
 mod replays;
 mod statuses;
 mod troubles;
+mod undone;
 mod waiting;
 
 use serde_json::{Value, json};
