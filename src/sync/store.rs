@@ -110,7 +110,7 @@ impl Push {
         let mut blocked = Vec::new();
         let mut places: Vec<Place<'_>> = Vec::with_capacity(fresh.len());
         for (index, mutation) in fresh.iter().enumerate() {
-            let mut place = Place::of(&mutation.write);
+            let mut place = Place { gone_is_done: true, ..Place::of(&mutation.write) };
             if let (Some(base), Ok(write)) = (mutation.base, &mutation.write) {
                 match based(write, base, first.id, fresh, stored) {
                     Based::Beside(index) => place.based_on = Some(index),

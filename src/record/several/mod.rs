@@ -21,13 +21,22 @@ pub struct Place<'a> {
     pub write: Result<Cow<'a, Write>, Error>,
     /// The place of an earlier write to the same record, whose outcome this one is based on.
     pub based_on: Option<usize>,
+    /// Whether a deletion of what is gone already counts as done. By itself, it is refused.
+    pub gone_is_done: bool,
 }
 
 impl<'a> Place<'a> {
     /// A write that is based on no other.
     pub fn of(write: &'a Result<Write, Error>) -> Self {
         let write = write.as_ref().map(Cow::Borrowed).map_err(Clone::clone);
-        Self { write, based_on: None }
+        Self { write, based_on: None, gone_is_done: false }
+    }
+
+    /// Whether the write holds that came to this.
+    fn holds(&self, outcome: &Outcome) -> bool {
+        let gone = matches!(outcome, Outcome::Gone(_));
+        (self.gone_is_done || !gone)
+            && self.write.as_ref().is_ok_and(|write| version(write, outcome).is_some())
     }
 }
 

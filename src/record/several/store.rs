@@ -55,10 +55,7 @@ fn all_hold(places: &[Place<'_>], ended: &[Ended]) -> bool {
 }
 
 fn holds(place: &Place<'_>, ended: &Ended) -> bool {
-    match (&place.write, ended) {
-        (Ok(write), Ended::Run(outcome, _)) => version(write, outcome).is_some(),
-        _ => false,
-    }
+    matches!(ended, Ended::Run(outcome, _) if place.holds(outcome))
 }
 
 /// Several writes while they run.
@@ -152,7 +149,9 @@ impl<'a> Running<'a> {
     /// Bases a write on the outcome of the one that it follows. That one is about the same record, so
     /// it has been run, or waits and holds this one up.
     fn settle(&mut self, place: usize) {
-        let Place { write: Ok(write), based_on: Some(base) } = &self.places[place] else { return };
+        let Place { write: Ok(write), based_on: Some(base), .. } = &self.places[place] else {
+            return;
+        };
         let base = (at(self.places, &self.settled, *base), &self.ended[*base]);
         if let (Some(followed), Some(Ended::Run(outcome, seen))) = base
             && let Some(version) = version(followed, outcome)

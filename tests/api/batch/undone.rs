@@ -63,6 +63,11 @@ async fn what_an_earlier_operation_made_of_a_row_is_not_told() {
     reply.expect_error(410, "RECORD_DELETED");
     assert_untold(&lines[0], 0);
 
+    // Deleted once more, it is as if nothing of it had been.
+    let (reply, lines) = refuse(&server, &json!([delete(1), delete(1), increment(2, 1)])).await;
+    reply.expect_error(410, "RECORD_DELETED");
+    assert_untold(&lines[0], 0);
+
     // Each for itself, the earlier one holds, and so does what is told of it.
     let loose = send_loose(&server, &stale).await.expect(200);
     assert_eq!(loose.data()[1]["error"]["details"]["current_version"], 2);

@@ -9,7 +9,7 @@ use sqlx::PgConnection;
 use crate::db::fault::Fault;
 use crate::db::transaction;
 use crate::record::several::undone::{Tells, alike, changed};
-use crate::record::several::{Ended, Place, version};
+use crate::record::several::{Ended, Place};
 use crate::record::{Outcome, Write, store};
 
 /// A refusal that may tell of what the same request wrote, and the place of that, where it is known.
@@ -39,10 +39,10 @@ pub(in crate::record::several) async fn revise(
         let Some(write) = alone(places, settled, ended, place) else { continue };
         let again = if answers { judge(conn, &write).await? } else { None };
         answers &= again.is_some();
-        let Some(slot) = ended.get_mut(place) else { continue };
+        let (Some(at), Some(slot)) = (places.get(place), ended.get_mut(place)) else { continue };
         *slot = match (std::mem::replace(slot, Ended::Left), again) {
             (Ended::Run(outcome, _), Some(again))
-                if version(&write, &again).is_none() && alike(&outcome, &again) =>
+                if !at.holds(&again) && alike(&outcome, &again) =>
             {
                 Ended::Run(again, None)
             }
@@ -71,8 +71,8 @@ async fn find(
     places: &[Place<'_>],
     ended: &[Ended],
 ) -> Result<Vec<Doubtful>, Fault> {
-    let run = places.iter().zip(ended).enumerate().filter_map(|(place, (write, ended))| {
-        let (Ok(write), Ended::Run(outcome, _)) = (&write.write, ended) else { return None };
+    let run = places.iter().zip(ended).enumerate().filter_map(|(place, (at, ended))| {
+        let (Ok(write), Ended::Run(outcome, _)) = (&at.write, ended) else { return None };
         Some((place, write.as_ref(), outcome))
     });
     let writers: Vec<_> =
@@ -82,7 +82,7 @@ async fn find(
     }
     let only = if let [(_, place)] = writers.as_slice() { Some(*place) } else { None };
     let (mut doubtful, mut told) = (Vec::new(), Vec::new());
-    for (place, write, outcome) in run.filter(|(_, write, out)| version(write, out).is_none()) {
+    for (place, write, outcome) in run.filter(|(place, _, out)| !places[*place].holds(out)) {
         match Tells::of(write, outcome) {
             Tells::Nothing => {}
             Tells::Something => doubtful.push(Doubtful { place, earlier: only }),
