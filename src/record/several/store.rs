@@ -16,9 +16,6 @@ use crate::record::{Outcome, Write, failure, many, store};
 /// How few writes run singly where one of them stopped their statement.
 const FEW: usize = 4;
 
-/// How long the database's codes are.
-const SQLSTATE: usize = 5;
-
 /// Runs writes to their ends. As a whole, constraints that may wait are held against them together.
 ///
 /// # Errors
@@ -187,7 +184,9 @@ impl<'a> Running<'a> {
                     self.moved = true;
                     self.take(shape, part, outcomes).await?;
                 }
-                Err(fault) if fault == Fault::Retry || self.is_lost(&fault) => return Err(fault),
+                Err(fault) if fault == Fault::Retry || fault.breaks_connection() => {
+                    return Err(fault);
+                }
                 Err(_) => {
                     transaction::back(self.conn).await?;
                     if part.len() <= FEW {
@@ -241,7 +240,7 @@ impl<'a> Running<'a> {
                 }
                 Ok(())
             }
-            Err(fault) if fault == Fault::Retry || self.is_lost(&fault) => Err(fault),
+            Err(fault) if fault == Fault::Retry || fault.breaks_connection() => Err(fault),
             Err(_) => transaction::back(self.conn).await,
         }
     }
@@ -353,15 +352,8 @@ impl<'a> Running<'a> {
             Fault::LockTimeout | Fault::StatementTimeout | Fault::StorageFull => {
                 self.mode != Mode::Whole
             }
-            fault => !self.is_lost(fault),
+            fault => !fault.breaks_connection(),
         }
-    }
-
-    /// Whether a fault leaves no connection to go on with. Where the database had a code for what it did
-    /// not do, the connection is well: a function of the table's owner failed.
-    fn is_lost(&self, fault: &Fault) -> bool {
-        let told = matches!(fault, Fault::Unexpected(state) if state.len() == SQLSTATE);
-        fault.breaks_connection() && (self.mode == Mode::Whole || !told)
     }
 }
 
