@@ -257,7 +257,12 @@ impl Client {
                 format!("/sync/pull?resources=cards&limit={limit}&cursor={cursor}")
             }
             (None, Some(after)) => format!("/sync/snapshot?resources=cards&after={after}"),
-            (None, None) => "/sync/snapshot?resources=cards".to_owned(),
+            (None, None) => {
+                // What was kept of a copy that came to nothing may be deleted by now, and the new one's
+                // cursor comes after that.
+                self.known.clear();
+                "/sync/snapshot?resources=cards".to_owned()
+            }
         };
         let page =
             Reply::attempt(self.door.request(Method::GET, &path)).await.map_err(|_| Crash)?;
