@@ -134,6 +134,9 @@ pub struct Column {
     pub canonical: String,
     /// What values the type takes.
     pub kind: Kind,
+    /// Whether the type takes its values from the text that stands in JSON, without anything lost or
+    /// added on the way: built in, and neither an array, a row, JSON itself nor a domain.
+    pub plain: bool,
     /// Whether NULL is refused, by the column or by its domain.
     pub not_null: bool,
     /// The default expression as SQL text.

@@ -174,6 +174,7 @@ fn build_column(
         default_volatile: found.default.as_deref().is_some_and(is_volatile),
         managed: found.managed || found.name == version_column,
         default: found.default,
+        plain: PLAIN.contains(&found.cast_type.as_str()),
         sql_type: found.sql_type,
         cast_type: found.cast_type,
         canonical: found.canonical,
@@ -183,6 +184,25 @@ fn build_column(
         hidden: false,
     }
 }
+
+/// The types that are [`Column::plain`]. Their names without modifiers are nobody else's, and a cast to
+/// them cuts nothing off; what a modifier demands is demanded when the value is assigned.
+const PLAIN: [&str; 14] = [
+    "bigint",
+    "boolean",
+    "character varying",
+    "date",
+    "double precision",
+    "integer",
+    "numeric",
+    "real",
+    "smallint",
+    "text",
+    "time without time zone",
+    "timestamp with time zone",
+    "timestamp without time zone",
+    "uuid",
+];
 
 /// Whether a type is a domain that refuses NULL, or is over one that does.
 fn refuses_null(oid: u32, types: &HashMap<u32, &FoundType>) -> bool {

@@ -194,6 +194,7 @@ mod tests {
             cast_type: String::new(),
             canonical: String::new(),
             kind,
+            plain: false,
             not_null,
             default: None,
             default_volatile: false,

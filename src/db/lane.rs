@@ -4,32 +4,28 @@
 //! What may share a statement, and what the statement is, says the [`Request`]. Whatever is not as the
 //! others of its group runs by itself on the connections of [`Db`]; so it cannot hold the lane up.
 
-use std::collections::{HashMap, VecDeque};
+mod pace;
+mod queue;
+
+use std::collections::HashMap;
 use std::fmt::Debug;
 use std::future::Future;
-use std::hash::Hash;
+use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher, Hash};
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use sqlx::postgres::{PgConnectOptions, PgConnection};
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 
 use crate::db::Db;
 use crate::db::fault::Fault;
 use crate::db::held::{Held, Keeper};
-
-/// The most requests that one statement carries.
-const GROUP: usize = 64;
-
-/// How many requests may wait for one lane before new ones are turned away.
-const QUEUE: usize = 4096;
-
-/// How many of those that wait a lane looks through for its next group.
-const SIGHT: usize = 512;
+use crate::db::lane::pace::Pace;
+use crate::db::lane::queue::{Pick, Queue};
 
 /// How long a request may wait for its turn.
 const QUEUE_TIME: Duration = Duration::from_secs(5);
@@ -38,14 +34,15 @@ const QUEUE_TIME: Duration = Duration::from_secs(5);
 pub trait Request: Debug + Send + Sync + Sized + 'static {
     /// What comes of it.
     type Answer: Debug + Send;
-    /// What it changes, of which a group may hold one alone.
-    type Row: Eq + Hash;
+
+    /// Whose request it is. Parties take turns, however many requests each of them has.
+    fn party(&self) -> Mark;
 
     /// Whether both may be one statement.
     fn goes_with(&self, other: &Self) -> bool;
 
-    /// What it changes; `None` for a request that changes nothing.
-    fn row(&self) -> Option<Self::Row>;
+    /// What it changes, of which a group may hold one alone; `None` for a request that changes nothing.
+    fn row(&self) -> Option<Mark>;
 
     /// Runs one by itself, in the lane.
     fn run(
@@ -62,18 +59,60 @@ pub trait Request: Debug + Send + Sync + Sized + 'static {
     ) -> impl Future<Output = Result<Self::Answer, Fault>> + Send;
 
     /// Runs several as one statement. Gives an answer for each, in their order; `None` for those that
-    /// are to run outside. With an error, nothing of any of them may hold.
+    /// found no row. With an error, nothing of any of them may hold.
     fn run_together(
+        conn: &mut PgConnection,
+        group: &[&Self],
+    ) -> impl Future<Output = Result<Vec<Option<Self::Answer>>, Fault>> + Send;
+
+    /// Explains, as one statement, why those of a group that found no row did not. Gives an answer for
+    /// each, in their order; `None` for those that are to run outside, as all do with an error.
+    fn explain_together(
         conn: &mut PgConnection,
         group: &[&Self],
     ) -> impl Future<Output = Result<Vec<Option<Self::Answer>>, Fault>> + Send;
 }
 
-/// Lanes for one kind of request. They end when the last handle is dropped and their queues are empty.
+/// Stands for something that is only ever compared. Two things may have the same mark, seldom enough:
+/// they then share a turn, or merely never a statement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Mark(pub u64);
+
+impl Mark {
+    /// The mark of anything.
+    pub fn of(thing: impl Hash) -> Self {
+        Self(BuildHasherDefault::<DefaultHasher>::default().hash_one(thing))
+    }
+}
+
+/// Lanes for one kind of request. They end when this is dropped and their lines are empty.
 #[derive(Debug)]
 pub struct Lanes<R: Request> {
-    queues: Arc<[async_channel::Sender<Waiting<R>>]>,
+    lines: Vec<Arc<Line<R>>>,
+    lanes: usize,
     count: Arc<Count>,
+}
+
+impl<R: Request> Drop for Lanes<R> {
+    fn drop(&mut self) {
+        for line in &self.lines {
+            line.lock().ended = true;
+            line.news.notify_waiters();
+        }
+    }
+}
+
+/// Those who wait for a lane, or for one of several.
+#[derive(Debug)]
+struct Line<R: Request> {
+    state: Mutex<State<R>>,
+    news: Notify,
+}
+
+#[derive(Debug)]
+struct State<R: Request> {
+    queue: Queue<Waiting<R>>,
+    ended: bool,
 }
 
 /// What lanes did since they were started.
@@ -102,12 +141,6 @@ pub struct Load {
     pub overloads: u64,
 }
 
-impl<R: Request> Clone for Lanes<R> {
-    fn clone(&self) -> Self {
-        Self { queues: self.queues.clone(), count: self.count.clone() }
-    }
-}
-
 /// What became of a request.
 type Ride<R> = Result<<R as Request>::Answer, Fault>;
 
@@ -119,40 +152,40 @@ struct Waiting<R: Request> {
 }
 
 impl<R: Request> Lanes<R> {
-    /// Starts lanes that share one queue, for requests that change nothing. `db` is for what runs
+    /// Starts lanes that share one line, for requests that change nothing. `db` is for what runs
     /// outside of them.
     pub fn shared(options: &PgConnectOptions, lanes: usize, db: &Db) -> Self {
-        let (open, count) = (Arc::default(), Arc::default());
-        let (sender, queue) = async_channel::bounded(QUEUE);
+        let (open, count, line) = (Arc::default(), Arc::default(), Line::new());
         for _ in 0..lanes.max(1) {
-            tokio::spawn(Lane::new(options, queue.clone(), &open, db, &count).run());
+            tokio::spawn(Lane::new(options, line.clone(), &open, db, &count).run());
         }
-        Self { queues: [sender].into(), count }
+        Self { lines: vec![line], lanes: lanes.max(1), count }
     }
 
-    /// Starts lanes with a queue each, for requests that change a row: all that change the same one
+    /// Starts lanes with a line each, for requests that change a row: all that change the same one
     /// take the same lane.
     pub fn apart(options: &PgConnectOptions, lanes: usize, db: &Db) -> Self {
         let count = Arc::default();
-        let queues = (0..lanes.max(1)).map(|_| {
-            let (sender, queue) = async_channel::bounded(QUEUE);
-            // Whoever waits in this queue waits for this lane alone.
-            tokio::spawn(Lane::new(options, queue, &Arc::default(), db, &count).run());
-            sender
+        let lines = (0..lanes.max(1)).map(|_| {
+            let line = Line::new();
+            // Whoever waits in this line waits for this lane alone.
+            tokio::spawn(Lane::new(options, line.clone(), &Arc::default(), db, &count).run());
+            line
         });
-        Self { queues: queues.collect(), count }
+        Self { lines: lines.collect(), lanes: lanes.max(1), count }
     }
 
     /// What the lanes are at.
     pub fn load(&self) -> Load {
-        let count = |of: &AtomicU64| of.load(Ordering::Relaxed);
+        let Self { lines, lanes, count } = self;
+        let read = |of: &AtomicU64| of.load(Ordering::Relaxed);
         Load {
-            lanes: self.queues.len(),
-            queued: self.queues.iter().map(async_channel::Sender::len).sum(),
-            statements: count(&self.count.statements),
-            carried: count(&self.count.carried),
-            left: count(&self.count.left),
-            overloads: count(&self.count.overloads),
+            lanes: *lanes,
+            queued: lines.iter().map(|line| line.lock().queue.len()).sum(),
+            statements: read(&count.statements),
+            carried: read(&count.carried),
+            left: read(&count.left),
+            overloads: read(&count.overloads),
         }
     }
 
@@ -160,20 +193,34 @@ impl<R: Request> Lanes<R> {
     /// carried to its end, whether or not the caller still waits.
     ///
     /// # Errors
-    /// What its run gives; [`Fault::Overloaded`] where the queue is full or the wait too long, and
+    /// What its run gives; [`Fault::Overloaded`] where the line is full or the wait too long, and
     /// [`Fault::Unavailable`] where the database cannot be reached.
     pub async fn send(&self, number: usize, request: R) -> Result<R::Answer, Fault> {
-        let Some(queue) = self.queues.get(number % self.queues.len().max(1)) else {
+        let Self { lines, count, .. } = self;
+        let Some(line) = lines.get(number % lines.len().max(1)) else {
             return Err(Fault::Overloaded);
         };
         let (answer, ride) = oneshot::channel();
+        let party = request.party();
         let waiting = Waiting { request: Arc::new(request), since: Instant::now(), answer };
-        if queue.try_send(waiting).is_err() {
-            self.count.overloads.fetch_add(1, Ordering::Relaxed);
+        if line.lock().queue.push(party.0, waiting).is_err() {
+            count.overloads.fetch_add(1, Ordering::Relaxed);
             return Err(Fault::Overloaded);
         }
+        line.news.notify_one();
         // The lane drops a request unanswered only when it panicked.
         ride.await.unwrap_or(Err(Fault::Panicked))
+    }
+}
+
+impl<R: Request> Line<R> {
+    fn new() -> Arc<Self> {
+        let state = State { queue: Queue::default(), ended: false };
+        Arc::new(Self { state: Mutex::new(state), news: Notify::new() })
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, State<R>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -193,44 +240,44 @@ impl<R: Request> Waiting<R> {
 }
 
 struct Lane<R: Request> {
-    queue: async_channel::Receiver<Waiting<R>>,
+    line: Arc<Line<R>>,
     keeper: Keeper,
     /// For what runs outside of the lane.
     db: Db,
     count: Arc<Count>,
-    /// Those that were taken from the queue and wait for their group, in the order they came.
-    waiting: VecDeque<Waiting<R>>,
-    /// How many may share a statement just now.
-    most: usize,
+    pace: Pace,
     /// Whether the last group was more than one.
     busy: bool,
+}
+
+/// What a lane does next with one that it took from the line.
+enum Turn {
+    Ride,
+    /// Its client left before anything was begun.
+    Abandoned,
+    Expired,
+    Outside,
 }
 
 impl<R: Request> Lane<R> {
     fn new(
         options: &PgConnectOptions,
-        queue: async_channel::Receiver<Waiting<R>>,
+        line: Arc<Line<R>>,
         open: &Arc<AtomicUsize>,
         db: &Db,
         count: &Arc<Count>,
     ) -> Self {
         let keeper = Keeper::new(options.clone(), open.clone());
         let (db, count) = (db.clone(), count.clone());
-        Self { queue, keeper, db, count, waiting: VecDeque::new(), most: GROUP, busy: false }
+        Self { line, keeper, db, count, pace: Pace::default(), busy: false }
     }
 
     async fn run(mut self) {
         // The first request is not to wait for a connection.
         let _ = self.keeper.ready().await;
-        while self.fill().await {
-            let group = self.take();
-            if group.is_empty() {
-                continue;
-            }
+        while let Some(group) = self.next().await {
             let Some(held) = self.keeper.ready().await else {
-                for waiting in group {
-                    waiting.tell(Err(Fault::Unavailable));
-                }
+                group.into_iter().for_each(|waiting| waiting.tell(Err(Fault::Unavailable)));
                 if self.keeper.none_is_open() {
                     self.refuse_all();
                 }
@@ -241,133 +288,188 @@ impl<R: Request> Lane<R> {
             self.busy = size > 1;
             self.count.statements.fetch_add(1, Ordering::Relaxed);
             self.count.carried.fetch_add(u64::try_from(size).unwrap_or(0), Ordering::Relaxed);
-            let ran =
-                AssertUnwindSafe(carry(held, &self.db, &self.count, group)).catch_unwind().await;
-            let (healthy, together) = ran.unwrap_or((false, false));
-            self.keeper.used(healthy);
-            self.adapt(size, together);
+            let carried = Carried::default();
+            let ran = AssertUnwindSafe(carried.carry(held, &self.db, &self.count, group));
+            let carried = ran.catch_unwind().await.unwrap_or_default();
+            self.keeper.used(carried.healthy);
+            match carried.took {
+                Some(took) => self.pace.ran(size, took),
+                None => self.pace.failed(size),
+            }
         }
     }
 
-    /// Takes in who waits; whether anybody ever will.
-    async fn fill(&mut self) -> bool {
-        if self.waiting.is_empty() {
-            match self.queue.recv().await {
-                Ok(first) => self.waiting.push_back(first),
-                Err(_) => return false,
-            }
-        }
+    /// The next group; `None` when nobody will ever come.
+    async fn next(&mut self) -> Option<Vec<Waiting<R>>> {
         // Where several come at a time, those who are about to come are let in first.
         if self.busy {
             tokio::task::yield_now().await;
         }
-        while self.waiting.len() < SIGHT
-            && let Ok(next) = self.queue.try_recv()
-        {
-            self.waiting.push_back(next);
+        loop {
+            let group = self.take();
+            if !group.is_empty() {
+                return Some(group);
+            }
+            let news = {
+                let state = self.line.lock();
+                match (state.queue.len(), state.ended) {
+                    (0, true) => return None,
+                    (0, false) => self.line.news.notified(),
+                    _ => continue,
+                }
+            };
+            news.await;
         }
-        true
     }
 
-    /// Takes the next group: whoever waits longest, and those behind that may share its statement. A row
+    /// Takes the next group: whoever's turn it is, and those behind that may share its statement. A row
     /// is changed once per statement, so a second change waits for the next one; a row that more of
     /// them want goes on outside, where they wait in PostgreSQL and no round trip lies between two.
-    fn take(&mut self) -> Vec<Waiting<R>> {
-        let mut group: Vec<Waiting<R>> = Vec::new();
+    fn take(&self) -> Vec<Waiting<R>> {
+        let most = self.pace.most();
+        let mut turns = Vec::new();
+        let mut first: Option<Arc<R>> = None;
         let mut rows = HashMap::new();
-        let mut later = VecDeque::new();
-        while group.len() < self.most
-            && let Some(next) = self.waiting.pop_front()
-        {
+        let now = Instant::now();
+        let mut state = self.line.lock();
+        let taken = state.queue.take(most, |next| {
             if next.answer.is_closed() {
-                continue; // The client left before anything was begun.
+                turns.push(Turn::Abandoned);
+                return Pick::Take;
             }
-            if next.since.elapsed() > QUEUE_TIME {
-                self.count.overloads.fetch_add(1, Ordering::Relaxed);
-                next.tell(Err(Fault::Overloaded));
-                continue;
+            if now.saturating_duration_since(next.since) > QUEUE_TIME {
+                turns.push(Turn::Expired);
+                return Pick::Take;
             }
-            let fits = group.first().is_none_or(|first| next.request.goes_with(&first.request));
             let nth = next.request.row().map_or(1, |row| {
-                let seen = rows.entry(row).or_insert(0);
-                *seen += 1;
-                *seen
+                let nth = rows.entry(row).or_insert(0);
+                *nth += 1;
+                *nth
             });
+            let fits = first.as_ref().is_none_or(|first| next.request.goes_with(first));
             match nth {
-                1 if fits => group.push(next),
-                1 | 2 => later.push_back(next),
-                _ => next.leave(&self.db, &self.count, false),
+                1 if fits => {
+                    first.get_or_insert_with(|| next.request.clone());
+                    turns.push(Turn::Ride);
+                    Pick::Take
+                }
+                1 | 2 => Pick::Stay,
+                _ => {
+                    turns.push(Turn::Outside);
+                    Pick::Take
+                }
+            }
+        });
+        let more = state.queue.len() > 0;
+        drop(state);
+        if more {
+            // One notice may have stood for all who came.
+            self.line.news.notify_one();
+        }
+        let mut group = Vec::with_capacity(taken.len());
+        for (waiting, turn) in taken.into_iter().zip(turns) {
+            match turn {
+                Turn::Ride => group.push(waiting),
+                Turn::Outside => waiting.leave(&self.db, &self.count, false),
+                Turn::Abandoned => {}
+                Turn::Expired => {
+                    self.count.overloads.fetch_add(1, Ordering::Relaxed);
+                    waiting.tell(Err(Fault::Overloaded));
+                }
             }
         }
-        later.append(&mut self.waiting);
-        self.waiting = later;
         group
     }
 
-    /// Where groups fail, smaller ones lose less.
-    fn adapt(&mut self, size: usize, together: bool) {
-        if size > 1 {
-            self.most = if together { (self.most + 1).min(GROUP) } else { (size / 2).max(1) };
-        } else if self.most == 1 {
-            self.most = 2;
-        }
-    }
-
-    fn refuse_all(&mut self) {
-        let queued = std::iter::from_fn(|| self.queue.try_recv().ok());
-        self.waiting
-            .drain(..)
-            .chain(queued)
-            .for_each(|waiting| waiting.tell(Err(Fault::Unavailable)));
+    fn refuse_all(&self) {
+        let refused: Vec<_> = self.line.lock().queue.take_all().collect();
+        refused.into_iter().for_each(|waiting| waiting.tell(Err(Fault::Unavailable)));
     }
 }
 
-/// Runs a group and answers each of it. Gives whether the connection is well, and whether the group
-/// went through as one.
-async fn carry<R: Request>(
+/// How a group went.
+#[derive(Debug, Default)]
+struct Carried {
+    /// Whether the connection is well.
+    healthy: bool,
+    /// How long its statement took; `None` where it did not go through as one.
+    took: Option<Duration>,
+}
+
+impl Carried {
+    /// Runs a group and answers each of it.
+    async fn carry<R: Request>(
+        mut self,
+        held: &mut Held,
+        db: &Db,
+        count: &Count,
+        group: Vec<Waiting<R>>,
+    ) -> Self {
+        let began = Instant::now();
+        if let [one] = group.as_slice() {
+            let ride = match one.request.run(&mut held.conn).await {
+                Err(Fault::OutcomeUnknown) => Err(held.settle().await),
+                ride => ride,
+            };
+            self.healthy = !matches!(&ride, Err(fault) if fault.breaks_connection());
+            self.took = Some(began.elapsed());
+            // Whoever has time waits for the lock, or for a slow trigger; a lane has none.
+            let in_haste = matches!(&ride, Err(Fault::LockTimeout | Fault::StatementTimeout));
+            for (waiting, ride) in group.into_iter().zip([ride]) {
+                if in_haste { waiting.leave(db, count, false) } else { waiting.tell(ride) }
+            }
+            return self;
+        }
+        let requests: Vec<_> = group.iter().map(|waiting| &*waiting.request).collect();
+        match R::run_together(&mut held.conn, &requests).await {
+            Ok(answers) => {
+                self.took = Some(began.elapsed());
+                let missed = tell(group, answers);
+                self.healthy = explain(held, db, count, missed).await;
+            }
+            Err(Fault::OutcomeUnknown) => {
+                self.took = Some(began.elapsed());
+                let fault = held.settle().await;
+                group.into_iter().for_each(|waiting| waiting.tell(Err(fault.clone())));
+            }
+            Err(fault) => {
+                self.healthy = !fault.breaks_connection();
+                // Nothing of it holds: each for itself.
+                group.into_iter().for_each(|waiting| waiting.leave(db, count, false));
+            }
+        }
+        self
+    }
+}
+
+/// Tells those who have an answer; gives the others.
+fn tell<R: Request>(group: Vec<Waiting<R>>, answers: Vec<Option<R::Answer>>) -> Vec<Waiting<R>> {
+    let answers = answers.into_iter().chain(std::iter::repeat_with(|| None));
+    let told = group.into_iter().zip(answers).filter_map(|(waiting, answer)| match answer {
+        Some(answer) => {
+            waiting.tell(Ok(answer));
+            None
+        }
+        None => Some(waiting),
+    });
+    told.collect()
+}
+
+/// Explains why these found no row. Gives whether the connection is well.
+async fn explain<R: Request>(
     held: &mut Held,
     db: &Db,
     count: &Count,
-    group: Vec<Waiting<R>>,
-) -> (bool, bool) {
-    if let [one] = group.as_slice() {
-        let ride = match one.request.run(&mut held.conn).await {
-            Err(Fault::OutcomeUnknown) => Err(held.settle().await),
-            ride => ride,
-        };
-        let healthy = !matches!(&ride, Err(fault) if fault.breaks_connection());
-        // Whoever has time waits for the lock, or for a slow trigger; a lane has none.
-        let in_haste = matches!(&ride, Err(Fault::LockTimeout | Fault::StatementTimeout));
-        for (waiting, ride) in group.into_iter().zip([ride]) {
-            if in_haste { waiting.leave(db, count, false) } else { waiting.tell(ride) }
-        }
-        return (healthy, true);
+    missed: Vec<Waiting<R>>,
+) -> bool {
+    if missed.is_empty() {
+        return true;
     }
-    let requests: Vec<_> = group.iter().map(|waiting| &*waiting.request).collect();
-    match R::run_together(&mut held.conn, &requests).await {
-        Ok(answers) => {
-            let answers = answers.into_iter().chain(std::iter::repeat_with(|| None));
-            for (waiting, answer) in group.into_iter().zip(answers) {
-                match answer {
-                    Some(answer) => waiting.tell(Ok(answer)),
-                    None => waiting.leave(db, count, true),
-                }
-            }
-            (true, true)
-        }
-        Err(Fault::OutcomeUnknown) => {
-            let fault = held.settle().await;
-            for waiting in group {
-                waiting.tell(Err(fault.clone()));
-            }
-            (false, true)
-        }
-        Err(fault) => {
-            // Nothing of it holds: each for itself.
-            for waiting in group {
-                waiting.leave(db, count, false);
-            }
-            (!fault.breaks_connection(), false)
-        }
-    }
+    let requests: Vec<_> = missed.iter().map(|waiting| &*waiting.request).collect();
+    let (answers, healthy) = match R::explain_together(&mut held.conn, &requests).await {
+        Ok(answers) => (answers, true),
+        Err(fault) => (Vec::new(), !fault.breaks_connection()),
+    };
+    tell(missed, answers).into_iter().for_each(|waiting| waiting.leave(db, count, true));
+    healthy
 }

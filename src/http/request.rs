@@ -4,16 +4,18 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::{Body, HttpBody as _, to_bytes};
+use axum::body::{Body, HttpBody as _};
 use axum::extract::{FromRequestParts, Request};
-use axum::http::header::{CONTENT_TYPE, IF_MATCH, IF_NONE_MATCH, ORIGIN};
+use axum::http::header::{CONTENT_TYPE, EXPECT, HeaderName, IF_MATCH, IF_NONE_MATCH, ORIGIN};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Method, Uri};
 use bytes::Bytes;
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::catalog::key::Key;
 use crate::catalog::{Catalog, Resource};
+use crate::db::lane::Mark;
 use crate::error::{Code, Error};
 use crate::http::App;
 use crate::http::envelope::RequestId;
@@ -22,6 +24,14 @@ use crate::record::draft::unsupported;
 
 /// How long a client may take over its body.
 const BODY_TIME: Duration = Duration::from_secs(30);
+
+/// How many bytes of a body that is too large are read on, so that its sender comes to hear of it.
+const DISCARDED: usize = 16 << 20;
+
+/// How long a sender of such a body may pause.
+const STALLED: Duration = Duration::from_secs(1);
+
+const ACTOR: HeaderName = HeaderName::from_static("x-actor");
 
 /// The longest name of an actor that is kept.
 const MOST_ACTOR: usize = 200;
@@ -110,11 +120,16 @@ impl Target {
     pub fn prefers(&self, preference: &str) -> bool {
         prefers(&self.headers, preference)
     }
+
+    /// Whose turn it is in a lane, as far as the request itself tells.
+    pub fn party(&self) -> Mark {
+        Mark::of(self.headers.get(ACTOR).map(HeaderValue::as_bytes))
+    }
 }
 
 /// Who makes a request. Without authentication that is what `X-Actor` says.
 pub fn actor(headers: &HeaderMap) -> String {
-    let named = headers.get("x-actor").map(|actor| String::from_utf8_lossy(actor.as_bytes()));
+    let named = headers.get(ACTOR).map(|actor| String::from_utf8_lossy(actor.as_bytes()));
     match named.as_deref().map(str::trim) {
         None | Some("") => "anonymous".to_owned(),
         Some(actor) => actor.chars().filter(|c| !c.is_control()).take(MOST_ACTOR).collect(),
@@ -164,23 +179,42 @@ pub async fn body(request: Request<Body>, most: usize) -> Result<Bytes, Error> {
             .detail("max_bytes", most)
             .header("connection", "close")
     };
+    // A client that asks before it sends is told without sending.
+    let asks = request.headers().contains_key(EXPECT);
+    let mut body = request.into_body();
     // What Content-Length says, where there is one.
-    let declared = request.body().size_hint().lower();
+    let declared = body.size_hint().lower();
     if usize::try_from(declared).map_or(true, |length| length > most) {
+        if !asks {
+            tokio::spawn(discard(body));
+        }
         return Err(too_large());
     }
-    let reading = tokio::time::timeout(BODY_TIME, to_bytes(request.into_body(), most));
+    let reading = tokio::time::timeout(BODY_TIME, Limited::new(&mut body, most).collect());
     let read = reading.await.map_err(|_| {
         let message = format!("The body was not complete after {} seconds", BODY_TIME.as_secs());
         Error::new(Code::InvalidJson, message).header("connection", "close")
     })?;
-    read.map_err(|error| {
-        let limited = std::error::Error::source(&error)
-            .is_some_and(<dyn std::error::Error>::is::<http_body_util::LengthLimitError>);
-        if limited {
-            too_large()
-        } else {
-            Error::new(Code::InvalidJson, "The body ended before it was complete")
+    match read {
+        Ok(read) => Ok(read.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => {
+            tokio::spawn(discard(body));
+            Err(too_large())
         }
-    })
+        Err(_) => Err(Error::new(Code::InvalidJson, "The body ended before it was complete")),
+    }
+}
+
+/// Reads on without keeping anything, within bounds, while the answer is on its way: whoever is still
+/// sending does not look for one, and would lose it with the connection.
+async fn discard(mut body: Body) {
+    let reading = async {
+        let mut left = DISCARDED;
+        while left > 0
+            && let Ok(Some(Ok(frame))) = tokio::time::timeout(STALLED, body.frame()).await
+        {
+            left = left.saturating_sub(frame.data_ref().map_or(1, Bytes::len));
+        }
+    };
+    let _ = tokio::time::timeout(BODY_TIME, reading).await;
 }

@@ -1,5 +1,6 @@
 //! From the members of a body to the columns they set, checked by name and kind.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use serde_json::value::RawValue;
@@ -14,16 +15,63 @@ use crate::json::{self, Member};
 /// The columns that a write sets, and to what.
 #[derive(Debug, Default, Clone)]
 pub struct Assignments {
-    /// Columns set from `json`, by their place in the resource, in order.
+    /// Columns set, by their place in the resource, in order.
     pub set: Vec<usize>,
+    /// What each of `set` is set to, as JSON text.
+    pub values: Vec<String>,
     /// Columns that return to their default.
     pub defaulted: Vec<usize>,
     /// Columns of `set` that hold JSON and take a merge patch instead of a value (RFC 7396).
     pub merged: Vec<usize>,
-    /// The columns of `set`, as the text of a JSON object.
-    pub json: String,
     /// Parts of the key that the body spells otherwise than the address.
     pub claimed: Vec<Claim>,
+}
+
+impl Assignments {
+    /// What is set, as the text of a JSON object.
+    pub fn json(&self, resource: &Resource) -> String {
+        self.object(resource, |_| true)
+    }
+
+    /// What is set of the columns that a statement reads from JSON; see [`Column::plain`].
+    pub fn structured(&self, resource: &Resource) -> Option<String> {
+        let structured = |place: usize| !resource.columns[place].plain;
+        let any = self.set.iter().any(|&place| structured(place));
+        any.then(|| self.object(resource, structured))
+    }
+
+    /// What is set of the columns that a statement reads from texts, in order.
+    pub fn texts<'a>(
+        &'a self,
+        resource: &'a Resource,
+    ) -> impl Iterator<Item = (usize, Option<Cow<'a, str>>)> {
+        let set = self.set.iter().zip(&self.values);
+        set.filter(|(place, _)| resource.columns[**place].plain)
+            .map(|(place, value)| (*place, text(value)))
+    }
+
+    fn object(&self, resource: &Resource, wanted: impl Fn(usize) -> bool) -> String {
+        let mut json = "{".to_owned();
+        for (&place, value) in self.set.iter().zip(&self.values).filter(|(set, _)| wanted(**set)) {
+            let comma = if json.len() > 1 { "," } else { "" };
+            let name = serde_json::Value::from(resource.columns[place].name.as_str());
+            let _ = write!(json, "{comma}{name}:{value}");
+        }
+        json.push('}');
+        json
+    }
+}
+
+/// A value of JSON as PostgreSQL's functions take it for a column of a simple type: the text in a string,
+/// anything else as it is spelled. `None` for null.
+fn text(json: &str) -> Option<Cow<'_, str>> {
+    let inside = json.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+    match inside {
+        None if json == "null" => None,
+        None => Some(Cow::Borrowed(json)),
+        Some(inside) if !inside.contains('\\') => Some(Cow::Borrowed(inside)),
+        Some(_) => Some(Cow::Owned(serde_json::from_str(json).unwrap_or_default())),
+    }
 }
 
 /// A part of the key that a body names too, in a spelling that only PostgreSQL can compare.
@@ -111,7 +159,7 @@ impl Reader<'_> {
             }
         }
         self.complete(&mut values)?;
-        Ok(Assignments { claimed, ..self.assign(&values) })
+        Ok(Assignments { claimed, ..self.assign(values) })
     }
 
     /// What becomes of a value; a client may send back the whole row it read.
@@ -175,19 +223,17 @@ impl Reader<'_> {
         }
     }
 
-    fn assign(&self, values: &[Option<String>]) -> Assignments {
-        let mut assignments = Assignments { json: "{".to_owned(), ..Assignments::default() };
-        for (place, column) in self.resource.columns.iter().enumerate() {
-            match &values[place] {
+    fn assign(&self, values: Vec<Option<String>>) -> Assignments {
+        let mut assignments = Assignments::default();
+        for (place, (column, value)) in self.resource.columns.iter().zip(values).enumerate() {
+            match value {
                 Some(value) => {
-                    let comma = if assignments.set.is_empty() { "" } else { "," };
-                    let name = serde_json::Value::from(column.name.as_str());
-                    let _ = write!(assignments.json, "{comma}{name}:{value}");
                     assignments.set.push(place);
                     let merge = self.purpose == Purpose::Patch { merge: true };
                     if merge && matches!(column.kind, Kind::Json { .. }) && value.starts_with('{') {
                         assignments.merged.push(place);
                     }
+                    assignments.values.push(value);
                 }
                 None if self.purpose == Purpose::Replace
                     && column.writable()
@@ -198,7 +244,6 @@ impl Reader<'_> {
                 None => {}
             }
         }
-        assignments.json.push('}');
         assignments
     }
 }

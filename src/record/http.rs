@@ -33,7 +33,9 @@ pub async fn read(State(app): State<App>, target: Target) -> Result<Response, Er
     let precondition = target.precondition()?;
     let resource = target.resource.clone();
     let found = match Wanted::read(&target)? {
-        Wanted::Now(select) => app.lanes.read(Read { resource, key, select }).await,
+        Wanted::Now(select) => {
+            app.lanes.read(Read { resource, key, select, party: target.party() }).await
+        }
         Wanted::At(version) => {
             let read = app.db.read(move |conn| {
                 async move { history::read_version(conn, &resource, &key, version).await }.boxed()

@@ -3,12 +3,12 @@
 
 pub mod store;
 
-use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;
 
 use crate::catalog::Resource;
 use crate::catalog::key::Key;
-use crate::record::statement::Shape;
+use crate::db::lane::Mark;
+use crate::record::statement::{self, Shape};
 use crate::record::{Change, Outcome, Run, Write, many};
 
 /// A read of one record.
@@ -20,6 +20,8 @@ pub struct Read {
     pub key: Key,
     /// All that the caller may read, or these columns.
     pub select: Option<Vec<usize>>,
+    /// Who reads.
+    pub party: Mark,
 }
 
 /// A write that may share its statement.
@@ -27,6 +29,10 @@ pub struct Read {
 pub struct Shared {
     write: Arc<Write>,
     shape: Shape,
+    /// Whether others may set other columns in the same statement.
+    mixes: bool,
+    /// Its record; `None` where that is still to be given its id.
+    row: Option<Mark>,
     witness: Witness,
 }
 
@@ -61,14 +67,16 @@ impl Shared {
         let shape = many::shape(write)?;
         // Whom a deletion takes along is not known beforehand.
         let takes_along = write.resource.referred && matches!(write.change, Ok(Change::Delete));
-        (!takes_along).then(|| Self { write: write.clone(), shape, witness: witness.clone() })
+        if takes_along {
+            return None;
+        }
+        let row = write.key.as_ref().map(|key| Mark::of((&write.resource.name, key)));
+        let mixes = statement::may_mix(&write.resource, &shape);
+        Some(Self { write: write.clone(), shape, mixes, row, witness: witness.clone() })
     }
 
     /// The number of its lane: the same for all writes to one record.
     pub fn lane(&self) -> Option<usize> {
-        let key = self.write.key.as_ref()?;
-        let hash = BuildHasherDefault::<DefaultHasher>::default();
-        let hash = hash.hash_one((&self.write.resource.name, key));
-        Some(usize::try_from(hash >> 32).unwrap_or(0))
+        self.row.map(|row| usize::try_from(row.0 >> 32).unwrap_or(0))
     }
 }

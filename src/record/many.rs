@@ -5,6 +5,7 @@ pub mod store;
 use crate::catalog::key::Key;
 use crate::catalog::kind::Kind;
 use crate::catalog::{Column, Resource};
+use crate::json::member::text_or_number;
 use crate::record::statement::Shape;
 use crate::record::{Change, Write};
 
@@ -47,11 +48,10 @@ fn is_plain_text(column: &Column) -> bool {
 pub fn record_of(write: &Write) -> Option<Key> {
     let Some(key) = &write.key else {
         let Ok(Change::Create(body)) = &write.change else { return None };
-        let members: serde_json::Map<String, serde_json::Value> =
-            serde_json::from_str(&body.json).ok()?;
-        let parts = write.resource.key_columns().map(|column| match members.get(&column.name)? {
-            serde_json::Value::String(text) => Some(text.clone()),
-            other => Some(other.to_string()),
+        let parts = write.resource.key.iter().map(|place| {
+            let nth = body.set.iter().position(|set| set == place)?;
+            let value = serde_json::value::RawValue::from_string(body.values.get(nth)?.clone());
+            text_or_number(&value.ok()?)
         });
         return Some(Key { parts: parts.collect::<Option<_>>()? });
     };

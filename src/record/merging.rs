@@ -68,7 +68,8 @@ pub(super) async fn decided(
         None => format!("{{{base}}}"),
     };
     let text = statement::text(&write.resource, &Shape::Merge(body.set.clone()));
-    let query = store::conditional(&text, write, key).bind(&body.json).bind(parents);
+    let query = store::conditional(&text, write, key);
+    let query = store::bind_values(query, &write.resource, body).bind(parents);
     let result = execute(conn, write.run, query).await;
     store::settle(conn, write, Some(body), result, |row| Ok(Outcome::Applied(store::row_of(&row)?)))
         .await
@@ -96,14 +97,12 @@ fn plan(resource: &Resource, conflict: &Conflict, resolve: Resolve) -> Option<Pl
 
 fn assignments(resource: &Resource, merged: &Fields, sides: &Sides) -> Assignments {
     let mut assignments = Assignments::default();
-    let mut object = serde_json::Map::new();
     for (name, value) in reconcile::differing(resource, merged, sides.theirs()) {
         if let Some(place) = resource.columns.iter().position(|column| column.name == name) {
             assignments.set.push(place);
-            object.insert(name.to_owned(), value.clone());
+            assignments.values.push(value.to_string());
         }
     }
-    assignments.json = serde_json::Value::Object(object).to_string();
     assignments
 }
 
@@ -120,8 +119,8 @@ async fn attempt(
     let query = store::bind_key(sqlx::query(AssertSqlSafe(text)), key)
         .bind(exactly.wanted())
         .bind(exactly.unwanted())
-        .bind(write.named())
-        .bind(&plan.assignments.json)
+        .bind(write.named());
+    let query = store::bind_values(query, &write.resource, &plan.assignments)
         .bind(format!("{{{},{onto}}}", plan.base));
     match execute(conn, write.run, query).await {
         Ok(Some(row)) => {

@@ -300,7 +300,7 @@ async fn invalid_field(
     let Some(body) = body else { return Ok(None) };
     Ok(sqlx::query_scalar("SELECT counterfoil.invalid_field($1::regclass, $2::json)")
         .bind(&write.resource.table)
-        .bind(&body.json)
+        .bind(body.json(&write.resource))
         .fetch_one(conn)
         .await?)
 }

@@ -15,6 +15,8 @@ use crate::catalog::{Column, Resource, quote_literal};
 use crate::record::body::Assignments;
 use crate::record::statement::given::Given;
 
+pub use given::Values;
+
 /// How many texts a resource keeps. Bodies with ever new sets of fields make ever new shapes.
 const KEPT: usize = 500;
 
@@ -35,6 +37,9 @@ pub enum Shape {
     Bounds(Vec<usize>),
     /// The row removed.
     Delete,
+    /// Columns assigned in many rows at once as with [`Self::Each`], to each row others of those that
+    /// are [`mixable`].
+    Mixed,
     /// One of the above for many rows at once, each with its own key, precondition and body.
     Many(Box<Shape>),
     /// As [`Self::Many`], each by somebody else, and only rows that nobody holds locked.
@@ -88,12 +93,15 @@ pub fn text(resource: &Resource, shape: &Shape) -> Arc<str> {
 fn write(resource: &Resource, shape: &Shape) -> String {
     match shape {
         Shape::Get(select) => get(resource, select.as_deref()),
-        Shape::Insert(set) => insert(resource, set),
-        Shape::Update(columns) => update(resource, columns, &Given::one(resource)),
+        Shape::Insert(set) => insert(resource, set, Given::new_row(resource, set, 1)),
+        Shape::Update(columns) => update(resource, columns, Given::one(resource, &columns.set)),
         Shape::Merge(set) => merge(resource, set),
-        Shape::Increment(columns) => raised::increment(resource, columns, &Given::one(resource)),
+        Shape::Increment(columns) => {
+            raised::increment(resource, columns, Given::one(resource, &[]))
+        }
         Shape::Bounds(columns) => raised::bounds(resource, columns),
-        Shape::Delete => delete(resource, &Given::one(resource)),
+        Shape::Delete => delete(resource, &Given::one(resource, &[])),
+        Shape::Mixed => mixed(resource),
         Shape::Many(shape) => many(resource, shape),
         Shape::Each(shape) => each(resource, shape),
         Shape::Lock { deletes } => grouped::lock(resource, *deletes),
@@ -106,27 +114,43 @@ fn write(resource: &Resource, shape: &Shape) -> String {
 fn many(resource: &Resource, shape: &Shape) -> String {
     match shape {
         Shape::Get(select) => grouped::get(resource, select.as_deref()),
-        Shape::Insert(set) => grouped::insert(resource, set, &actor(2)),
         Shape::Current(compared) => {
             current(resource, compared.as_ref(), &Given::many_compared(resource))
         }
-        shape => listed(resource, shape, &Given::many(resource)),
+        Shape::Insert(set) => insert(resource, set, Given::new_rows(resource, set, actor(1))),
+        shape => listed(resource, shape, Given::many(resource, shape.set())),
     }
 }
 
 fn each(resource: &Resource, shape: &Shape) -> String {
     match shape {
-        Shape::Insert(set) => grouped::insert(resource, set, &grouped::writers(2)),
-        shape => listed(resource, shape, &Given::each(resource, *shape == Shape::Delete)),
+        Shape::Insert(set) => {
+            insert(resource, set, Given::new_rows(resource, set, grouped::writers(1)))
+        }
+        shape => {
+            let given = Given::each(resource, shape.set(), *shape == Shape::Delete);
+            listed(resource, shape, given)
+        }
     }
 }
 
-fn listed(resource: &Resource, shape: &Shape, given: &Given) -> String {
+fn listed(resource: &Resource, shape: &Shape, given: Given) -> String {
     match shape {
         Shape::Update(columns) => update(resource, columns, given),
         Shape::Increment(columns) => raised::increment(resource, columns, given),
-        Shape::Delete => delete(resource, given),
+        Shape::Delete => delete(resource, &given),
         one => write(resource, one),
+    }
+}
+
+impl Shape {
+    /// The columns whose values a body gives.
+    pub fn set(&self) -> &[usize] {
+        match self {
+            Self::Insert(set) | Self::Merge(set) => set,
+            Self::Update(columns) => &columns.set,
+            _ => &[],
+        }
     }
 }
 
@@ -231,13 +255,17 @@ fn expanded_type(column: &Column) -> &str {
 
 /// Names the actor to the change log, and the operation where one is given beside it, for this
 /// statement only. It rides along in the statement, so that it costs no round trip.
-fn actor(parameter: usize) -> String {
-    let named = format!("(${parameter}::text[])");
-    let operation = "current_setting('counterfoil.operation', true), ''";
-    format!(
-        "WITH actor AS MATERIALIZED (SELECT set_config('counterfoil.actor', {named}[1], true), \
-         set_config('counterfoil.operation', coalesce({named}[2], {operation}), true))"
-    )
+fn actor(parameter: usize) -> Vec<String> {
+    let (actor, operation) =
+        (format!("(${parameter}::text[])[1]"), format!("(${parameter}::text[])[2]"));
+    vec![
+        format!("set_config('counterfoil.actor', {actor}, true)"),
+        // Where none is named, that of the transaction stays.
+        format!(
+            "CASE WHEN {operation} IS NOT NULL \
+             THEN set_config('counterfoil.operation', {operation}, true) END"
+        ),
+    ]
 }
 
 fn get(resource: &Resource, select: Option<&[usize]>) -> String {
@@ -250,21 +278,20 @@ fn get(resource: &Resource, select: Option<&[usize]>) -> String {
     )
 }
 
-/// Parameters: the body, the actor.
-fn insert(resource: &Resource, set: &[usize]) -> String {
-    let names: String =
-        set.iter().fold(String::new(), |s, &i| s + &resource.columns[i].quoted + ", ");
-    let values = set.iter().fold(String::new(), |s, &i| s + &inserted(&resource.columns[i]) + ", ");
-    let body = if set.is_empty() {
-        "(SELECT $1::json) AS r".to_owned()
-    } else {
-        record(resource, set, "$1")
-    };
+fn insert(resource: &Resource, set: &[usize], given: Given) -> String {
+    let given = given.with_body(resource, set);
+    let columns = || set.iter().map(|&i| (i, &resource.columns[i]));
+    let names: String = columns().map(|(_, c)| c.quoted.clone() + ", ").collect();
+    let value = |(i, c): (usize, &Column)| given.value(i, c).unwrap_or_else(|| inserted(c)) + ", ";
+    let values: String = columns().map(value).collect();
+    // New rows come back in the order of the list.
+    let order = if given.listed { " ORDER BY g.place" } else { "" };
     format!(
-        "{} INSERT INTO {} AS t ({names}{}) SELECT {values}1 FROM {body}, actor RETURNING {}, {}, {}",
-        actor(2),
+        "{}INSERT INTO {} AS t ({names}{}) SELECT {values}1{}{order} RETURNING {}, {}, {}",
+        given.preamble(),
         resource.table,
         resource.version_column().quoted,
+        given.reading("FROM"),
         version(resource),
         row(resource, None),
         key_parts(resource),
@@ -295,35 +322,61 @@ pub fn value(column: &Column) -> String {
     }
 }
 
-fn update(resource: &Resource, columns: &Columns, given: &Given) -> String {
+fn update(resource: &Resource, columns: &Columns, given: Given) -> String {
+    let given = given.with_body(resource, &columns.set);
     let mut assignments = String::new();
     for &i in &columns.set {
         let column = &resource.columns[i];
-        let value = assigned(column, columns.merged.contains(&i));
+        let value = given.value(i, column);
+        let value = value.unwrap_or_else(|| assigned(column, columns.merged.contains(&i)));
         let _ = write!(assignments, "{} = {value}, ", column.quoted);
     }
     for &i in &columns.defaulted {
         let _ = write!(assignments, "{} = DEFAULT, ", resource.columns[i].quoted);
     }
-    let body = (!columns.set.is_empty()).then(|| record(resource, &columns.set, &given.body));
-    changed(resource, given, &assignments, body, "")
+    changed(resource, &given.unless_unread(resource), &assignments, "")
+}
+
+/// The columns that patches may set in one statement, each of them others: at most as many as a number has
+/// bits to say which.
+pub fn mixable(resource: &Resource) -> Vec<usize> {
+    let plain = resource.writable().filter(|(_, column)| column.plain);
+    plain.map(|(place, _)| place).take(63).collect()
+}
+
+/// Whether an update may be one of [`Shape::Mixed`].
+pub fn may_mix(resource: &Resource, shape: &Shape) -> bool {
+    let Shape::Update(Columns { set, defaulted, merged }) = shape else { return false };
+    defaulted.is_empty() && merged.is_empty() && {
+        let mixable = mixable(resource);
+        set.iter().all(|place| mixable.contains(place))
+    }
+}
+
+fn mixed(resource: &Resource) -> String {
+    let columns = mixable(resource);
+    let given = Given::mixed(resource, &columns);
+    let mut assignments = String::new();
+    for (bit, &i) in columns.iter().enumerate() {
+        let column = &resource.columns[i];
+        let (quoted, value) = (&column.quoted, given.value(i, column).unwrap_or_default());
+        let _ = write!(
+            assignments,
+            "{quoted} = CASE WHEN g.sets & {} <> 0 THEN {value} ELSE t.{quoted} END, ",
+            1_i64 << bit,
+        );
+    }
+    changed(resource, &given.unless_unread(resource), &assignments, "")
 }
 
 /// An UPDATE that makes these assignments and raises the version, under this further condition.
-fn changed(
-    resource: &Resource,
-    given: &Given,
-    assignments: &str,
-    record: Option<String>,
-    condition: &str,
-) -> String {
+fn changed(resource: &Resource, given: &Given, assignments: &str, condition: &str) -> String {
     let quoted = &resource.version_column().quoted;
     let write =
         format!("UPDATE {} AS t SET {assignments}{quoted} = t.{quoted} + 1", resource.table);
-    let bring = format!("FROM {}", given.sources(record));
     format!(
         "{}{condition} RETURNING {}, {}{}",
-        given.conditional(resource, &write, &bring),
+        given.conditional(resource, &write, "FROM"),
         version(resource),
         row(resource, None),
         given.place(),
@@ -332,21 +385,18 @@ fn changed(
 
 /// Parameters: as an update's, then the versions merged.
 fn merge(resource: &Resource, set: &[usize]) -> String {
-    let parents = resource.key.len() + 5;
+    let parents = resource.key.len() + 4 + Values::of(resource, set).parameters();
+    let mut given = Given::one(resource, set);
+    given.acts.push(format!("set_config('counterfoil.merged_from', ${parents}, true)"));
     let columns = Columns { set: set.to_vec(), defaulted: Vec::new(), merged: Vec::new() };
-    let update = update(resource, &columns, &Given::one(resource));
-    update.replacen(
-        ", true))",
-        &format!(", true), set_config('counterfoil.merged_from', ${parents}, true))"),
-        1,
-    )
+    update(resource, &columns, given)
 }
 
 fn delete(resource: &Resource, given: &Given) -> String {
     let write = format!("DELETE FROM {} AS t", resource.table);
     format!(
         "{} RETURNING {}, NULL::text{}",
-        given.conditional(resource, &write, &format!("USING {}", given.sources(None))),
+        given.conditional(resource, &write, "USING"),
         version(resource),
         given.place(),
     )
@@ -439,7 +489,7 @@ fn current(resource: &Resource, compared: Option<&Columns>, given: &Given) -> St
         id = record_id_of(resource, &given.key),
         yours = given.wanted,
         place = given.place(),
-        from = given.list.as_deref().unwrap_or("(SELECT) AS one"),
+        from = given.sources.first().map_or("(SELECT) AS one", String::as_str),
     )
 }
 

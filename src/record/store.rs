@@ -131,10 +131,7 @@ pub(super) async fn update(
         return refuse(conn, write, error).await.map(Some);
     }
     let text = statement::text(&write.resource, &Shape::Update(body.into()));
-    let mut query = conditional(&text, write, key);
-    if !body.set.is_empty() {
-        query = query.bind(&body.json);
-    }
+    let query = bind_values(conditional(&text, write, key), &write.resource, body);
     let result = if has_missed { Ok(None) } else { execute(conn, write.run, query).await };
     let outcome =
         settle(conn, write, Some(body), result, |row| Ok(Outcome::Applied(row_of(&row)?))).await?;
@@ -190,6 +187,19 @@ pub(super) fn bind_key<'q>(
         query = query.bind(part);
     }
     query
+}
+
+/// The values that a body gives, as [`statement::Values`] has them.
+pub(super) fn bind_values<'q>(
+    mut query: Query<'q, Postgres, PgArguments>,
+    resource: &'q Resource,
+    body: &'q Assignments,
+) -> Query<'q, Postgres, PgArguments> {
+    let statement::Values { body: object, .. } = statement::Values::of(resource, &body.set);
+    for (_, text) in body.texts(resource) {
+        query = query.bind(text);
+    }
+    if object { query.bind(body.structured(resource)) } else { query }
 }
 
 /// From what a conditional statement gave to what became of the write.
@@ -375,7 +385,7 @@ async fn read_current(
     let mut query =
         bind_key(sqlx::query(AssertSqlSafe(text)), key).bind(yours.map(|version| version.0));
     if let Some(body) = body {
-        query = query.bind(&body.json);
+        query = query.bind(body.json(resource));
     }
     compared(resource, body, &query.fetch_one(conn).await?)
 }

@@ -84,7 +84,7 @@ pub(super) async fn winner(
     for part in parts {
         query = query.bind(part);
     }
-    let found = query.bind(&body.json).bind(&index.columns).persistent(false);
+    let found = query.bind(body.json(resource)).bind(&index.columns).persistent(false);
     match found.fetch_optional(&mut *conn).await.map_err(Fault::from) {
         Ok(found) => Ok(found.map(|(version, json)| Row { version: Version(version), json })),
         // The winner is a courtesy; what cannot be compared has none.

@@ -8,7 +8,7 @@ use crate::db::fault::Fault;
 use crate::record::body::Assignments;
 use crate::record::run::store::execute;
 use crate::record::statement::{self, Shape};
-use crate::record::store::{contradiction, explain, refuse, row_of};
+use crate::record::store::{bind_values, contradiction, explain, refuse, row_of};
 use crate::record::{Conflict, Outcome, Write, refusal};
 
 /// The INSERT. It decides by itself who of several wins: the key's uniqueness is the predicate.
@@ -27,7 +27,8 @@ pub(in crate::record) async fn create(
         return refuse(conn, write, error).await.map(Some);
     }
     let text = statement::text(&write.resource, &Shape::Insert(body.set.clone()));
-    let query = sqlx::query(AssertSqlSafe(text)).bind(&body.json).bind(write.named());
+    let query = sqlx::query(AssertSqlSafe(text)).bind(write.named());
+    let query = bind_values(query, &write.resource, body);
     match execute(conn, write.run, query).await {
         Ok(Some(row)) => {
             let parts: Vec<String> = row.try_get(2)?;

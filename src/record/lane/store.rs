@@ -6,24 +6,27 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use futures_util::FutureExt as _;
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 
-use crate::catalog::key::Key;
 use crate::db::Db;
 use crate::db::connect;
 use crate::db::fault::Fault;
-use crate::db::lane::{self, Request};
+use crate::db::lane::{self, Mark, Request};
 use crate::record::lane::{Read, Shared, Witness};
+use crate::record::statement::Shape;
 use crate::record::store::{self, Found};
 use crate::record::{Outcome, Write, many};
 
 impl Request for Read {
     type Answer = Found;
-    type Row = ();
+
+    fn party(&self) -> Mark {
+        self.party
+    }
 
     fn goes_with(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.resource, &other.resource) && self.select == other.select
     }
 
-    fn row(&self) -> Option<()> {
+    fn row(&self) -> Option<Mark> {
         None
     }
 
@@ -44,18 +47,30 @@ impl Request for Read {
         let rows = many::store::read(conn, &first.resource, first.select.clone(), &keys).await?;
         Ok(rows.into_iter().map(|row| row.map(Found::Row)).collect())
     }
+
+    /// Rows that are not there are told by their own reads.
+    async fn explain_together(
+        _: &mut PgConnection,
+        _: &[&Self],
+    ) -> Result<Vec<Option<Found>>, Fault> {
+        Ok(Vec::new())
+    }
 }
 
 impl Request for Shared {
     type Answer = Outcome;
-    type Row = Key;
 
-    fn goes_with(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.write.resource, &other.write.resource) && self.shape == other.shape
+    fn party(&self) -> Mark {
+        Mark::of(&self.write.actor)
     }
 
-    fn row(&self) -> Option<Key> {
-        self.write.key.clone()
+    fn goes_with(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.write.resource, &other.write.resource)
+            && (self.shape == other.shape || self.mixes && other.mixes)
+    }
+
+    fn row(&self) -> Option<Mark> {
+        self.row
     }
 
     async fn run(&self, conn: &mut PgConnection) -> Result<Outcome, Fault> {
@@ -85,24 +100,52 @@ impl Request for Shared {
     ) -> Result<Vec<Option<Outcome>>, Fault> {
         let Some(first) = group.first() else { return Ok(Vec::new()) };
         let writes: Vec<_> = group.iter().map(|shared| &*shared.write).collect();
-        let outcomes = many::store::write_each(conn, &first.shape, &writes).await?;
-        for (shared, outcome) in group.iter().zip(&outcomes) {
-            if let Some(outcome) = outcome {
-                shared.witness.tell(&shared.write, outcome);
+        let alike = group.iter().all(|shared| shared.shape == first.shape);
+        let shape = if alike { &first.shape } else { &Shape::Mixed };
+        let outcomes = many::store::write_each(conn, shape, &writes).await?;
+        witness(group, &outcomes);
+        Ok(outcomes)
+    }
+
+    async fn explain_together(
+        conn: &mut PgConnection,
+        group: &[&Self],
+    ) -> Result<Vec<Option<Outcome>>, Fault> {
+        let mut outcomes: Vec<Option<Outcome>> = Vec::new();
+        outcomes.resize_with(group.len(), || None);
+        let mut left: Vec<usize> = (0..group.len()).collect();
+        // One statement compares with one set of columns.
+        while let Some(&first) = left.first() {
+            let shape = &group[first].shape;
+            let alike = left.extract_if(.., |place| group[*place].shape == *shape);
+            let alike: Vec<_> = alike.collect();
+            let writes: Vec<_> = alike.iter().map(|&place| &*group[place].write).collect();
+            let explained = many::store::explain(conn, shape, &writes).await?;
+            for (place, outcome) in alike.into_iter().zip(explained) {
+                outcomes[place] = outcome;
             }
         }
+        witness(group, &outcomes);
         Ok(outcomes)
     }
 }
 
+fn witness(group: &[&Shared], outcomes: &[Option<Outcome>]) {
+    for (shared, outcome) in group.iter().zip(outcomes) {
+        if let Some(outcome) = outcome {
+            shared.witness.tell(&shared.write, outcome);
+        }
+    }
+}
+
 /// The lanes of records, and the connections for what does not take one.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Lanes {
     db: Db,
     reads: lane::Lanes<Read>,
     writes: lane::Lanes<Shared>,
     /// Where the next new record goes: it is nobody's yet.
-    next: Arc<AtomicUsize>,
+    next: AtomicUsize,
     witness: Witness,
 }
 
@@ -113,7 +156,7 @@ impl Lanes {
         Self {
             reads: lane::Lanes::shared(&options, lanes, &db),
             writes: lane::Lanes::apart(&options, lanes, &db),
-            next: Arc::default(),
+            next: AtomicUsize::default(),
             witness,
             db,
         }

@@ -1,5 +1,7 @@
 //! Runs many writes of one shape as one statement.
 
+use std::borrow::Cow;
+
 use sqlx::postgres::{PgArguments, PgConnection, PgRow};
 use sqlx::query::Query;
 use sqlx::{AssertSqlSafe, Postgres, Row as _};
@@ -102,8 +104,8 @@ pub async fn write(
 ) -> Result<Vec<Option<Outcome>>, Fault> {
     let Some(first) = writes.first() else { return Ok(Vec::new()) };
     let text = statement::text(&first.resource, &Shape::Many(Box::new(shape.clone())));
-    let query = given(sqlx::query(AssertSqlSafe(text)), shape, writes).bind(first.named());
-    answers(shape, writes, &query.fetch_all(conn).await?)
+    let query = addressed(sqlx::query(AssertSqlSafe(text)), shape, writes).bind(first.named());
+    answers(shape, writes, &values(query, shape, writes).fetch_all(conn).await?)
 }
 
 /// As [`write()`], where each is somebody else's and the statement is its own transaction. `None`
@@ -117,23 +119,25 @@ pub async fn write_each(
     writes: &[&Write],
 ) -> Result<Vec<Option<Outcome>>, Fault> {
     let Some(first) = writes.first() else { return Ok(Vec::new()) };
-    let text = statement::text(&first.resource, &Shape::Each(Box::new(shape.clone())));
-    let query = given(sqlx::query(AssertSqlSafe(text)), shape, writes);
-    let rows = query.bind(many::writers(writes)).fetch_all(conn).await;
+    let text = match shape {
+        Shape::Mixed => statement::text(&first.resource, shape),
+        shape => statement::text(&first.resource, &Shape::Each(Box::new(shape.clone()))),
+    };
+    let query = addressed(sqlx::query(AssertSqlSafe(text)), shape, writes);
+    let rows = values(query.bind(many::writers(writes)), shape, writes).fetch_all(conn).await;
     let rows = rows.map_err(|error| Fault::from(error).of_a_write())?;
     // It is done: what cannot be told from its rows, only the change log tells.
     answers(shape, writes, &rows).map_err(|_| Fault::OutcomeUnknown)
 }
 
-/// Starts a statement of many writes with what each of them gives.
-fn given<'q>(
+/// Starts a statement of many writes with the records and the preconditions of each.
+fn addressed<'q>(
     query: Query<'q, Postgres, PgArguments>,
     shape: &Shape,
     writes: &[&'q Write],
 ) -> Query<'q, Postgres, PgArguments> {
-    let bodies: Vec<Option<&str>> = writes.iter().map(|write| body(write)).collect();
     if matches!(shape, Shape::Insert(_)) {
-        return query.bind(bodies);
+        return query;
     }
     let parts = writes.first().map_or(0, |first| first.resource.key.len());
     let part = |part: usize| -> Vec<Option<&str>> {
@@ -147,7 +151,45 @@ fn given<'q>(
     query
         .bind(list(|write| write.precondition.wanted()))
         .bind(list(|write| write.precondition.unwanted()))
-        .bind(bodies)
+}
+
+/// Goes on with what each of them sets, as [`statement::Values`] has it.
+fn values<'q>(
+    mut query: Query<'q, Postgres, PgArguments>,
+    shape: &Shape,
+    writes: &[&'q Write],
+) -> Query<'q, Postgres, PgArguments> {
+    let Some(first) = writes.first() else { return query };
+    let resource = &first.resource;
+    let mixable;
+    let set = match shape {
+        Shape::Mixed => {
+            mixable = statement::mixable(resource);
+            mixable.as_slice()
+        }
+        shape => shape.set(),
+    };
+    let statement::Values { plain, body } = statement::Values::of(resource, set);
+    let mut lists = vec![vec![None; writes.len()]; plain.len()];
+    let mut sets = vec![0_i64; writes.len()];
+    for (nth, write) in writes.iter().enumerate() {
+        for (place, text) in
+            assignments(write).into_iter().flat_map(|body| body.texts(&write.resource))
+        {
+            let Some(column) = plain.iter().position(|plain| *plain == place) else { continue };
+            lists[column][nth] = text;
+            sets[nth] |= 1 << (column % 64);
+        }
+    }
+    query = lists.into_iter().fold(query, Query::bind);
+    if body {
+        let body = |write: &&'q Write| match write.change.as_ref().ok()? {
+            Change::Increment(increment) => Some(Cow::Borrowed(increment.json.as_str())),
+            _ => assignments(write)?.structured(&write.resource).map(Cow::Owned),
+        };
+        query = query.bind(writes.iter().map(body).collect::<Vec<_>>());
+    }
+    if *shape == Shape::Mixed { query.bind(sets) } else { query }
 }
 
 /// What became of each of a list.
@@ -217,7 +259,8 @@ pub async fn explain(
     let yours = writes.iter().map(|w| w.precondition.newest_named().map(|version| version.0));
     let query = sqlx::query(AssertSqlSafe(text));
     let query = lists(resource, &keys).into_iter().fold(query, Query::bind);
-    let bodies: Vec<_> = writes.iter().map(|write| body(write).filter(|_| compares)).collect();
+    let body = |write: &&Write| Some(assignments(write).filter(|_| compares)?.json(resource));
+    let bodies: Vec<_> = writes.iter().map(body).collect();
     let rows = query.bind(yours.collect::<Vec<_>>()).bind(bodies).fetch_all(conn).await?;
     let mut outcomes = none(writes.len());
     for row in &rows {
@@ -236,21 +279,13 @@ pub async fn explain(
 
 fn assignments(write: &Write) -> Option<&Assignments> {
     match write.change.as_ref().ok()? {
-        Change::Replace(body) | Change::Patch(body) => Some(body),
+        Change::Create(body) | Change::Replace(body) | Change::Patch(body) => Some(body),
         _ => None,
     }
 }
 
 fn none<T>(count: usize) -> Vec<Option<T>> {
     std::iter::repeat_with(|| None).take(count).collect()
-}
-
-fn body(write: &Write) -> Option<&str> {
-    match write.change.as_ref().ok()? {
-        Change::Create(body) | Change::Replace(body) | Change::Patch(body) => Some(&body.json),
-        Change::Increment(increment) => Some(&increment.json),
-        Change::Delete | Change::JsonPatch(_) | Change::Merge(..) => None,
-    }
 }
 
 /// The text of an array of versions.

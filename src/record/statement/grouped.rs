@@ -2,67 +2,128 @@
 //! precondition and body, and whose answers say which of the list they are.
 
 use crate::catalog::Resource;
-use crate::record::statement::given::Given;
-use crate::record::statement::{actor, inserted, key_equals, key_parts, record, row, version};
+use crate::record::statement::given::{Given, Values};
+use crate::record::statement::{actor, key_equals, row, version};
 
 impl Given {
-    /// Parameters: a list per part of the key, the lists of the versions wanted, of those not
-    /// wanted, and of the bodies, the actor.
-    pub(super) fn many(resource: &Resource) -> Self {
-        Self::listed(resource, actor(resource.key.len() + 4), list(resource))
+    /// Parameters: a list per part of the key, the lists of the versions wanted and of those not
+    /// wanted, who acts, the lists of the values.
+    pub(super) fn many(resource: &Resource, set: &[usize]) -> Self {
+        let list = Lists::of_writes(resource, set).source();
+        let acts = actor(resource.key.len() + 3);
+        Self { acts, sources: vec![list], ..Self::listed(resource, set) }
     }
 
-    /// As [`Self::many`], but for the last parameter, which names each one's actor and operation. Rows
-    /// that somebody holds locked are left out.
-    pub(super) fn each(resource: &Resource, deletes: bool) -> Self {
-        let names = names(resource);
-        let keys: Vec<_> = names.iter().map(|name| format!("g.{name}")).collect();
+    /// As [`Self::many`], but for who acts: a text that names each one's actor and operation. Rows that
+    /// somebody holds locked are left out.
+    pub(super) fn each(resource: &Resource, set: &[usize], deletes: bool) -> Self {
+        Self::free(resource, set, deletes, &Lists::of_writes(resource, set))
+    }
+
+    /// As [`Self::each`], where not every row sets all of `set`: one more list has a number for each,
+    /// whose bits say which of them it does.
+    pub(super) fn mixed(resource: &Resource, set: &[usize]) -> Self {
+        let mut lists = Lists::of_writes(resource, set);
+        let last = resource.key.len() + 3 + Values::of(resource, set).parameters();
+        lists.push("sets", "int8", last + 1);
+        Self::free(resource, set, false, &lists)
+    }
+
+    fn free(resource: &Resource, set: &[usize], deletes: bool, lists: &Lists) -> Self {
+        let keys: Vec<_> = names(resource).iter().map(|name| format!("g.{name}")).collect();
         let order: Vec<_> = resource.key_columns().map(|c| format!("t.{}", c.quoted)).collect();
-        let ahead = format!(
-            "{}, free AS MATERIALIZED (SELECT g.* FROM {} JOIN {} AS t ON {} ORDER BY {} \
+        let free = format!(
+            "free AS MATERIALIZED (SELECT g.* FROM {} JOIN {} AS t ON {} ORDER BY {} \
              FOR {} OF t SKIP LOCKED)",
-            writers(resource.key.len() + 4),
-            list(resource),
+            lists.source(),
             resource.table,
             key_equals(resource, &keys),
             order.join(", "),
             strength(deletes),
         );
-        Self::listed(resource, ahead, "free AS g".to_owned())
+        let sources = vec!["free AS g".to_owned()];
+        let acts = writers(resource.key.len() + 3);
+        Self { acts, ahead: Some(free), sources, ..Self::listed(resource, set) }
     }
 
-    fn listed(resource: &Resource, ahead: String, list: String) -> Self {
+    fn listed(resource: &Resource, set: &[usize]) -> Self {
+        let value = |(nth, place): (usize, usize)| (place, format!("g.v{nth}"));
         Self {
             key: names(resource).iter().map(|name| format!("g.{name}")).collect(),
             wanted: "g.wanted".to_owned(),
             unwanted: "g.unwanted".to_owned(),
+            values: Values::of(resource, set).plain.into_iter().enumerate().map(value).collect(),
             body: "g.body".to_owned(),
-            ahead,
-            list: Some(list),
+            listed: true,
+            ..Self::default()
+        }
+    }
+
+    /// Parameters: who acts, the lists of the values.
+    pub(super) fn new_rows(resource: &Resource, set: &[usize], acts: Vec<String>) -> Self {
+        let mut lists = Lists::default();
+        lists.values(&Values::of(resource, set), 2);
+        Self { acts, sources: vec![lists.source()], ..Self::listed(resource, set) }
+    }
+
+    /// Parameters: a list per part of the key, the lists of the versions that the clients named and
+    /// of the bodies.
+    pub(super) fn many_compared(resource: &Resource) -> Self {
+        let k = resource.key.len();
+        let mut lists = Lists::keys(resource);
+        lists.push("yours", "int4", k + 1);
+        lists.push("body", "text", k + 2);
+        Self {
+            wanted: "g.yours".to_owned(),
+            sources: vec![lists.source()],
+            ..Self::listed(resource, &[])
         }
     }
 }
 
-impl Given {
-    /// Parameters: a list per part of the key, the lists of the versions that the clients named and
-    /// of the bodies.
-    pub(super) fn many_compared(resource: &Resource) -> Self {
-        let (k, names) = (resource.key.len(), names(resource));
-        let lists: Vec<_> = (1..=k).map(|i| format!("${i}::text[]")).collect();
-        let list = format!(
-            "unnest({}, ${}::int4[], ${}::text[]) WITH ORDINALITY AS g({}, yours, body, place)",
-            lists.join(", "),
-            k + 1,
-            k + 2,
-            names.join(", "),
-        );
-        Self {
-            key: names.iter().map(|name| format!("g.{name}")).collect(),
-            wanted: "g.yours".to_owned(),
-            body: "g.body".to_owned(),
-            list: Some(list),
-            ..Self::compared(resource)
+/// Lists of equal length, each a parameter.
+#[derive(Default)]
+struct Lists {
+    names: Vec<String>,
+    parameters: Vec<String>,
+}
+
+impl Lists {
+    fn keys(resource: &Resource) -> Self {
+        let mut lists = Self::default();
+        for (part, name) in names(resource).iter().enumerate() {
+            lists.push(name, "text", part + 1);
         }
+        lists
+    }
+
+    fn of_writes(resource: &Resource, set: &[usize]) -> Self {
+        let k = resource.key.len();
+        let mut lists = Self::keys(resource);
+        lists.push("wanted", "text", k + 1);
+        lists.push("unwanted", "text", k + 2);
+        lists.values(&Values::of(resource, set), k + 4);
+        lists
+    }
+
+    fn values(&mut self, values: &Values, first: usize) {
+        for nth in 0..values.plain.len() {
+            self.push(&format!("v{nth}"), "text", first + nth);
+        }
+        if values.body {
+            self.push("body", "text", first + values.plain.len());
+        }
+    }
+
+    fn push(&mut self, name: &str, kind: &str, parameter: usize) {
+        self.names.push(name.to_owned());
+        self.parameters.push(format!("${parameter}::{kind}[]"));
+    }
+
+    /// The rows that they are, as they stand in FROM.
+    fn source(&self) -> String {
+        let (lists, names) = (self.parameters.join(", "), self.names.join(", "));
+        format!("unnest({lists}) WITH ORDINALITY AS g({names}, place)")
     }
 }
 
@@ -71,21 +132,9 @@ fn names(resource: &Resource) -> Vec<String> {
     (0..resource.key.len()).map(|part| format!("k{part}")).collect()
 }
 
-/// The list of what each write gives, made of parameters.
-fn list(resource: &Resource) -> String {
-    let lists: Vec<_> = (1..=resource.key.len() + 3).map(|i| format!("${i}::text[]")).collect();
-    format!(
-        "unnest({}) WITH ORDINALITY AS g({}, wanted, unwanted, body, place)",
-        lists.join(", "),
-        names(resource).join(", "),
-    )
-}
-
 /// Names each write's actor and operation to the change log, for this statement only.
-pub(super) fn writers(parameter: usize) -> String {
-    format!(
-        "WITH actor AS MATERIALIZED (SELECT set_config('counterfoil.writers', ${parameter}, true))"
-    )
+pub(super) fn writers(parameter: usize) -> Vec<String> {
+    vec![format!("set_config('counterfoil.writers', ${parameter}, true)")]
 }
 
 fn strength(deletes: bool) -> &'static str {
@@ -95,43 +144,15 @@ fn strength(deletes: bool) -> &'static str {
 /// Parameters: a list per part of the key. Gives the rows that are there, with the place and the key
 /// that each was asked for by.
 pub(super) fn get(resource: &Resource, select: Option<&[usize]>) -> String {
-    let k = resource.key.len();
-    let lists: Vec<_> = (1..=k).map(|i| format!("${i}::text[]")).collect();
-    let names = names(resource);
-    let keys: Vec<_> = names.iter().map(|name| format!("g.{name}")).collect();
+    let keys: Vec<_> = names(resource).iter().map(|name| format!("g.{name}")).collect();
     format!(
-        "SELECT {}, {}, g.place, {} FROM unnest({}) WITH ORDINALITY AS g({}, place) JOIN {} AS t ON {}",
+        "SELECT {}, {}, g.place, {} FROM {} JOIN {} AS t ON {}",
         version(resource),
         row(resource, select),
         keys.join(", "),
-        lists.join(", "),
-        names.join(", "),
+        Lists::keys(resource).source(),
         resource.table,
         key_equals(resource, &keys),
-    )
-}
-
-/// Parameters: the list of the bodies, and who acts, which stands `ahead`. The rows come back in the
-/// order of the list.
-pub(super) fn insert(resource: &Resource, set: &[usize], ahead: &str) -> String {
-    let columns = set.iter().map(|&i| &resource.columns[i]);
-    let names: String = columns.clone().map(|c| c.quoted.clone() + ", ").collect();
-    let values: String = columns.map(|c| inserted(c) + ", ").collect();
-    let body = if set.is_empty() {
-        String::new()
-    } else {
-        format!(", {}", record(resource, set, "g.body"))
-    };
-    format!(
-        "{} INSERT INTO {} AS t ({names}{}) SELECT {values}1 FROM actor, \
-         unnest($1::text[]) WITH ORDINALITY AS g(body, place){body} ORDER BY g.place \
-         RETURNING {}, {}, {}",
-        ahead,
-        resource.table,
-        resource.version_column().quoted,
-        version(resource),
-        row(resource, None),
-        key_parts(resource),
     )
 }
 

@@ -7,20 +7,15 @@ use crate::record::statement::given::Given;
 use crate::record::statement::{changed, key_predicate, row, version};
 
 /// The body is an object of `by0`, `min0`, `max0` for the first column, and so on.
-pub(super) fn increment(resource: &Resource, columns: &[usize], given: &Given) -> String {
+pub(super) fn increment(resource: &Resource, columns: &[usize], mut given: Given) -> String {
     let (mut assignments, mut condition) = (String::new(), String::new());
     for (place, &column) in columns.iter().enumerate() {
         let raised = raised(resource, place, column);
         let _ = write!(assignments, "{} = {raised}, ", resource.columns[column].quoted);
         let _ = write!(condition, " AND {}", within(&raised, place));
     }
-    changed(
-        resource,
-        given,
-        &assignments,
-        Some(numbers(resource, columns, &given.body)),
-        &condition,
-    )
+    given.sources.push(numbers(resource, columns, &given.body));
+    changed(resource, &given.unless_unread(resource), &assignments, &condition)
 }
 
 /// Parameters: the key's parts, the body. Gives the row, and which column would leave its bounds.

@@ -47,6 +47,22 @@ async fn raw(server: &Server, request: &[u8]) -> String {
 const HEAD: &str = "PATCH /api/v1/t/1 HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nConnection: close\r\n";
 
 #[tokio::test]
+async fn a_client_that_only_reads_once_all_is_sent_hears_that_it_was_too_much() {
+    let server = Server::start(TABLE, &["t"]).await;
+    let address = server.url.strip_prefix("http://").unwrap();
+    let mebibytes = 8 << 20;
+    let chunked = format!("Transfer-Encoding: chunked\r\n\r\n{mebibytes:x}\r\n");
+    for framing in [format!("Content-Length: {mebibytes}\r\n\r\n"), chunked] {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(format!("{HEAD}{framing}").as_bytes()).await.unwrap();
+        stream.write_all(&vec![b' '; mebibytes]).await.expect("all of it is taken");
+        let mut said = String::new();
+        let _ = stream.read_to_string(&mut said).await;
+        assert!(said.starts_with("HTTP/1.1 413") && said.contains("BODY_TOO_LARGE"), "{said}");
+    }
+}
+
+#[tokio::test]
 async fn a_body_without_declared_length_is_bounded_too() {
     let server = Server::start(TABLE, &["t"]).await;
     let chunk = format!("10000\r\n{}\r\n", "x".repeat(0x10000));
