@@ -3,6 +3,7 @@
 
 mod isolation;
 mod log;
+mod mixed;
 mod routing;
 
 use std::sync::Arc;
@@ -48,4 +49,13 @@ async fn all(
     let mut replies = sent.join_all().await;
     replies.sort_by_key(|(number, _)| *number);
     replies
+}
+
+/// How often a statement that begins or goes on like this ran.
+async fn calls(server: &Server, like: &str) -> usize {
+    let sql = format!(
+        "SELECT coalesce(sum(calls), 0) FROM pg_stat_statements WHERE query LIKE '{like}' \
+         AND dbid = (SELECT oid FROM pg_database WHERE datname = current_database())"
+    );
+    server.value(&sql).await.unwrap().parse().unwrap()
 }

@@ -2,7 +2,7 @@
 
 use reqwest::Method;
 
-use super::{MANY, all, patch, start};
+use super::{MANY, all, calls, patch, start};
 use crate::support::{Server, json};
 
 /// The planted bug that this is for: answers of a group given to each other's requests.
@@ -79,15 +79,6 @@ async fn requests_of_every_kind_pass_each_other_in_one_lane() {
             _ => assert_eq!(reply.data().get("text"), None),
         }
     }
-}
-
-/// How often a statement that begins or goes on like this ran.
-async fn calls(server: &Server, like: &str) -> usize {
-    let sql = format!(
-        "SELECT coalesce(sum(calls), 0) FROM pg_stat_statements WHERE query LIKE '{like}' \
-         AND dbid = (SELECT oid FROM pg_database WHERE datname = current_database())"
-    );
-    server.value(&sql).await.unwrap().parse().unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
