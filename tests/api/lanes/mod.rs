@@ -1,8 +1,12 @@
 //! Lanes: requests that share a statement are none the worse for it. Every server here has a single lane,
 //! so that all of them meet in it.
 
+mod broken;
+mod busy;
 mod isolation;
+mod leaving;
 mod log;
+mod queue;
 mod routing;
 
 use std::sync::Arc;
