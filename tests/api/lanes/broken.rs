@@ -69,9 +69,14 @@ impl Kind {
         }
     }
 
-    /// Whether nobody can know of a write that is not found that it was not made.
-    fn may_be_unknown(self) -> bool {
-        matches!(self, Self::PlainPut | Self::Post)
+    /// Whether nobody can know of a write what became of it. A record that is at the version named still
+    /// was not written; of one that is not, only a log tells by whom it was.
+    fn is_unknown(self, made: bool) -> bool {
+        match self {
+            Self::Put | Self::PlainDelete => false,
+            Self::PlainPut => made,
+            Self::Post => !made,
+        }
     }
 }
 
@@ -107,7 +112,7 @@ async fn whoever_is_in_a_group_whose_connection_breaks_is_told_the_truth() {
                     (503, "DATABASE_UNAVAILABLE") => {
                         assert!(!there, "{kind:?} {cut:?}: {}", reply.text);
                     }
-                    (503, "OUTCOME_UNKNOWN") if kind.may_be_unknown() => {}
+                    (503, "OUTCOME_UNKNOWN") if kind.is_unknown(there) => {}
                     _ => panic!("{kind:?} {cut:?}: {} {}", reply.status, reply.text),
                 }
             }

@@ -8,6 +8,7 @@ mod leaving;
 mod log;
 mod queue;
 mod routing;
+mod shapes;
 
 use std::sync::Arc;
 
