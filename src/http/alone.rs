@@ -25,8 +25,10 @@ impl App {
     /// The outcome of a write whose own was lost with its connection.
     async fn find_out(&self, write: &Arc<Write>) -> Result<Outcome, Error> {
         let own = write.clone();
-        let found =
-            self.db.run(move |conn| async move { evidence::store::find(conn, &own).await }.boxed());
+        // It only reads, and must not wait behind writes that wait for locks.
+        let found = self
+            .db
+            .read(move |conn| async move { evidence::store::find(conn, &own).await }.boxed());
         let evidence = found.await.unwrap_or(Evidence::Unclear);
         if !matches!(evidence, Evidence::Unclear) {
             self.metrics.unknown(true);

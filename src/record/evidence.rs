@@ -11,6 +11,7 @@ pub enum Evidence {
     Made(Outcome),
     /// It was not made and never will be.
     NotMade,
-    /// The log does not say: the resource keeps no history, or the record's id is not known.
+    /// The log does not say, as the resource keeps no history or the record's id is not known, and the
+    /// record itself does not either.
     Unclear,
 }

@@ -50,7 +50,7 @@ pub async fn find(conn: &mut PgConnection, write: &Write) -> Result<Evidence, Fa
     let Some(found) = query.bind(operation).fetch_optional(&mut *conn).await? else {
         // Only deletions are logged without history.
         let logged = resource.history || write.verb == Verb::Delete;
-        let conclusive = logged && key.is_some();
+        let conclusive = key.is_some() && (logged || is_as_it_was(conn, write).await?);
         return Ok(if conclusive { Evidence::NotMade } else { Evidence::Unclear });
     };
     let row = Row { version: Version(found.try_get(0)?), json: found.try_get(1)? };
@@ -69,6 +69,17 @@ pub async fn find(conn: &mut PgConnection, write: &Write) -> Result<Evidence, Fa
         },
         _ => Outcome::Applied(row),
     }))
+}
+
+/// Whether the record is still at the version that the write named: made, it would have raised it. Of
+/// several versions named, only the lowest cannot be one that the write itself led to.
+async fn is_as_it_was(conn: &mut PgConnection, write: &Write) -> Result<bool, Fault> {
+    let named = write.precondition.wanted();
+    let Some(lowest) = named.and_then(|versions| versions.into_iter().min()) else {
+        return Ok(false);
+    };
+    let row = store::current(conn, write, None).await?.row;
+    Ok(row.is_some_and(|row| row.version == Version(lowest)))
 }
 
 /// What a merge was made of, as its own answer would have said it: the parents are in the log. `None`

@@ -153,3 +153,38 @@ async fn a_slow_trigger_of_another_table_holds_nobody_up() {
         reply.expect(201);
     }
 }
+
+/// A unique value that an open transaction holds cannot be seen beforehand: a statement that meets it waits.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_unique_value_that_somebody_else_holds_keeps_only_those_waiting_who_want_it() {
+    const WANTING: usize = 4;
+    let server = start().await;
+    let mut holder = server.connect().await;
+    let hold = "BEGIN; INSERT INTO notes (id, text, code) VALUES (1000, 'theirs', 'held')";
+    sqlx::raw_sql(hold).execute(&mut holder).await.unwrap();
+    let mut wanting = JoinSet::new();
+    for id in 1..=WANTING {
+        let request = patch(&server, id, r#"{"code":"held"}"#);
+        wanting.spawn(async move { Reply::of(request).await });
+    }
+    for round in 1..=2 {
+        let replies = all(&server, WANTING + 1..=MANY, |server, id| {
+            patch(server, id, &format!(r#"{{"code":"{id} in {round}"}}"#))
+        });
+        for (_, reply) in replies.await {
+            assert_eq!(reply.expect(200).data()["version"], round + 1);
+        }
+    }
+    assert!(wanting.try_join_next().is_none(), "the value was not to be had meanwhile");
+    sqlx::raw_sql("ROLLBACK").execute(&mut holder).await.unwrap();
+    let mut winners = 0;
+    for reply in wanting.join_all().await {
+        if reply.status == 200 {
+            assert_eq!(reply.data()["code"], "held");
+            winners += 1;
+        } else {
+            reply.expect_error(409, "ALREADY_EXISTS");
+        }
+    }
+    assert_eq!(winners, 1);
+}

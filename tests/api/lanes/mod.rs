@@ -1,10 +1,15 @@
 //! Lanes: requests that share a statement are none the worse for it. Every server here has a single lane,
 //! so that all of them meet in it.
 
+mod broken;
+mod busy;
 mod isolation;
+mod leaving;
 mod log;
 mod mixed;
+mod queue;
 mod routing;
+mod shapes;
 
 use std::sync::Arc;
 

@@ -1,5 +1,6 @@
 //! The program itself, as users run it: a process that is told by signals.
 
+use std::ffi::OsStr;
 use std::path::Path;
 use std::process::{ExitStatus, Output, Stdio};
 use std::time::Duration;
@@ -26,9 +27,14 @@ pub struct Program {
 impl Program {
     /// `serve` on a database, at a port of its own.
     pub async fn serve(database_url: &str) -> Self {
+        Self::configured(database_url, &[]).await
+    }
+
+    /// As [`Self::serve`], with more arguments.
+    pub async fn configured(database_url: &str, arguments: &[&OsStr]) -> Self {
         let mut command = command();
         command.args(["serve", "--no-auth", "--listen", "127.0.0.1:0"]);
-        command.args(["--database-url", database_url]);
+        command.args(["--database-url", database_url]).args(arguments);
         Self::start(command).await
     }
 

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::Notify;
 
 use super::database;
 use super::scratch::Scratch;
@@ -18,6 +19,8 @@ pub enum Cut {
     Torn,
     /// PostgreSQL ran it; what it said is lost.
     Answer,
+    /// It waits on its way until [`Wire::release`], and is lost to nobody.
+    Wait,
 }
 
 /// The statement to cut: the `nth` one that carries the marker.
@@ -27,10 +30,18 @@ struct Order {
     cut: Cut,
 }
 
+/// Where a statement waits.
+#[derive(Default)]
+struct Gate {
+    waits: AtomicBool,
+    open: Notify,
+}
+
 pub struct Wire {
     /// The database's URL, by way of the wire.
     pub url: String,
     order: Arc<Mutex<Option<Order>>>,
+    gate: Arc<Gate>,
     away: Arc<AtomicBool>,
     _directory: Scratch,
 }
@@ -44,6 +55,8 @@ impl Wire {
         let target = database::postgres().await.socket_dir().join(".s.PGSQL.5432");
         let order = Arc::new(Mutex::new(None));
         let orders = order.clone();
+        let gate = Arc::<Gate>::default();
+        let gates = gate.clone();
         let away = Arc::new(AtomicBool::new(false));
         let closed = away.clone();
         tokio::spawn(async move {
@@ -52,14 +65,14 @@ impl Wire {
                     continue;
                 }
                 let far = UnixStream::connect(&target).await.unwrap();
-                tokio::spawn(pass(near, far, orders.clone()));
+                tokio::spawn(pass(near, far, orders.clone(), gates.clone()));
             }
         });
         let (user, rest) = database_url.split_once('@').unwrap();
         let (_, database) = rest.rsplit_once(':').unwrap();
         let host = directory.path().display().to_string().replace('/', "%2F");
         let url = format!("{user}@{host}:{database}");
-        Self { url, order, away, _directory: directory }
+        Self { url, order, gate, away, _directory: directory }
     }
 
     /// Lets nobody connect any more, or again.
@@ -72,27 +85,44 @@ impl Wire {
         let marker = marker.as_bytes().to_vec();
         *self.order.lock().unwrap() = Some(Order { marker, nth, cut });
     }
+
+    /// Whether a statement waits.
+    pub fn holds(&self) -> bool {
+        self.gate.waits.load(Ordering::Relaxed)
+    }
+
+    /// Lets the statement that waits go on.
+    pub fn release(&self) {
+        assert!(self.holds(), "nothing waits");
+        self.gate.open.notify_one();
+    }
 }
 
-async fn pass(near: UnixStream, far: UnixStream, orders: Arc<Mutex<Option<Order>>>) {
+async fn pass(
+    near: UnixStream,
+    far: UnixStream,
+    orders: Arc<Mutex<Option<Order>>>,
+    gate: Arc<Gate>,
+) {
     let (near_in, near_out) = near.into_split();
     let (far_in, far_out) = far.into_split();
     let cut_answer = Mutex::new(false);
     // Whichever ends first ends both: that is the cut.
     tokio::select! {
-        () = forward(near_in, far_out, |bytes| {
+        () = forward(near_in, far_out, &gate, |bytes| {
             match due(&orders, bytes) {
-                Some(Cut::Statement) => 0,
-                Some(Cut::Torn) => bytes.len() / 2,
+                Some(Cut::Statement) => Some(0),
+                Some(Cut::Torn) => Some(bytes.len() / 2),
                 Some(Cut::Answer) => {
                     *cut_answer.lock().unwrap() = true;
-                    bytes.len()
+                    Some(bytes.len())
                 }
-                None => bytes.len(),
+                Some(Cut::Wait) => None,
+                None => Some(bytes.len()),
             }
         }) => {}
-        () = forward(far_in, near_out, |bytes| {
-            if *cut_answer.lock().unwrap() { 0 } else { bytes.len() }
+        () = forward(far_in, near_out, &gate, |bytes| {
+            Some(if *cut_answer.lock().unwrap() { 0 } else { bytes.len() })
         }) => {}
     }
 }
@@ -111,14 +141,23 @@ fn due(orders: &Mutex<Option<Order>>, bytes: &[u8]) -> Option<Cut> {
     pending.take().map(|order| order.cut)
 }
 
+/// Carries bytes as far as they may pass. `None` stands for all of them, but later.
 async fn forward(
     mut from: impl AsyncRead + Unpin,
     mut to: impl AsyncWrite + Unpin,
-    may_pass: impl Fn(&[u8]) -> usize,
+    gate: &Gate,
+    may_pass: impl Fn(&[u8]) -> Option<usize>,
 ) {
     let mut buffer = vec![0; 1 << 16];
     while let Ok(length @ 1..) = from.read(&mut buffer).await {
-        let passed = may_pass(&buffer[..length]);
+        let passed = if let Some(passed) = may_pass(&buffer[..length]) {
+            passed
+        } else {
+            gate.waits.store(true, Ordering::Relaxed);
+            gate.open.notified().await;
+            gate.waits.store(false, Ordering::Relaxed);
+            length
+        };
         if to.write_all(&buffer[..passed]).await.is_err() || passed < length {
             break;
         }
