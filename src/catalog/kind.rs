@@ -114,6 +114,20 @@ impl Kind {
         }
     }
 
+    /// Whether all values of this kind are about as small as their row itself.
+    pub fn is_small(&self) -> bool {
+        matches!(
+            self,
+            Self::Bool
+                | Self::Integer(_)
+                | Self::Float
+                | Self::Uuid
+                | Self::Date
+                | Self::Timestamp
+                | Self::TimestampTz
+        )
+    }
+
     /// How values of this kind are compared when rows are merged.
     pub fn comparison(&self) -> Comparison {
         match self {

@@ -41,20 +41,17 @@ pub async fn history(State(app): State<App>, target: Target) -> Result<Response,
     let resource = target.resource.clone();
     let read = app.db.read(move |conn| {
         async move {
-            // One more than asked for tells whether there is a next page.
-            let entries = history::read(conn, &resource, &key, before, most + 1).await?;
+            let (entries, more) = history::read(conn, &resource, &key, before, most).await?;
             // A record that nobody wrote since its table was adopted has no history yet.
             let known = before.is_some()
                 || !entries.is_empty()
                 || matches!(store::read(conn, &resource, &key, None).await?, Found::Row(_));
-            Ok(known.then_some(entries))
+            Ok(known.then_some((entries, more)))
         }
         .boxed()
     });
     let read = read.await.map_err(|fault| app.failure(&fault))?;
-    let mut entries = read.ok_or_else(|| conflict::missing(&target.resource))?;
-    let more = entries.len() > most;
-    entries.truncate(most);
+    let (entries, more) = read.ok_or_else(|| conflict::missing(&target.resource))?;
     let next = entries.last().filter(|_| more).map(|entry: &Entry| entry.version.to_string());
     // Rows stay the text that PostgreSQL made of them.
     let rows = serde_json::to_string(&entries)
