@@ -10,12 +10,11 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 use crate::catalog::Resource;
-use crate::catalog::kind::Kind;
 use crate::error::{Code, Error};
 use crate::heavy;
 use crate::http::request::{self, Target};
 use crate::http::{App, envelope};
-use crate::json;
+use crate::json::{self, member};
 use crate::merge::Resolve;
 use crate::precondition::{Condition, Precondition};
 use crate::record::history::{self, Entry};
@@ -130,8 +129,7 @@ fn read_preview(bytes: &[u8]) -> Result<(Version, Box<RawValue>), Error> {
     let missing =
         |name: &str| Error::field(Code::MissingField, name, format!("{name} is required"));
     let base = base.ok_or_else(|| missing("base_version"))?;
-    let base = Kind::Integer(4).spelled(base);
-    let base = base.get().parse().map(Version).map_err(|_| {
+    let base = member::integer(&base).map(Version).ok_or_else(|| {
         let message = "base_version must be the number of a version";
         Error::field(Code::InvalidValue, "base_version", message)
     })?;
