@@ -5,6 +5,7 @@ use serde_json::value::RawValue;
 use uuid::Uuid;
 
 use crate::json;
+use crate::json::number::{self, NotWhole, is_decimal};
 use crate::merge::Comparison;
 
 /// The longest `name`, in bytes, of a PostgreSQL built as it comes.
@@ -55,18 +56,37 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// A JSON number in the spelling that the column takes. To JSON, and to many of its writers,
-    /// 7.0 is the whole number 7; to PostgreSQL it is none.
+    /// A JSON value in the spelling that the column takes: whole numbers without point and exponent, alone or
+    /// in an array.
     pub fn spelled(&self, value: Box<RawValue>) -> Box<RawValue> {
-        let whole = match (self, value.get().split_once('.')) {
-            (Self::Integer(_), Some((whole, zeros)))
-                if !whole.starts_with('"') && zeros.bytes().all(|b| b == b'0') =>
-            {
-                RawValue::from_string(whole.to_owned()).ok()
-            }
+        let json = value.get();
+        // Not to be taken for a number are texts. All others are as they should be where no such letter is.
+        if json.starts_with('"') || !json.contains(['.', 'e', 'E']) {
+            return value;
+        }
+        let spelled = match self {
+            Self::Integer(_) => number::whole(json).ok(),
+            Self::Array(element) => element.spelled_all(json),
+            Self::Vector => Self::Integer(8).spelled_all(json),
             _ => None,
         };
-        whole.unwrap_or(value)
+        spelled.and_then(|json| RawValue::from_string(json).ok()).unwrap_or(value)
+    }
+
+    /// An array of values of this kind, which may be nested; `None` where it is none.
+    fn spelled_all(&self, json: &str) -> Option<String> {
+        if !matches!(self, Self::Integer(_)) {
+            return None;
+        }
+        let elements: Vec<Box<RawValue>> = serde_json::from_str(json).ok()?;
+        let elements = elements.into_iter().map(|element| {
+            if element.get().starts_with('[') {
+                self.spelled_all(element.get()).unwrap_or_else(|| element.get().to_owned())
+            } else {
+                self.spelled(element).get().to_owned()
+            }
+        });
+        Some(format!("[{}]", elements.collect::<Vec<_>>().join(",")))
     }
 
     /// Checks a JSON value other than `null`.
@@ -112,6 +132,20 @@ impl Kind {
             _ if !is_string => Err("a text".to_owned()),
             text_like => text_like.check_text(&string()?),
         }
+    }
+
+    /// Whether all values of this kind are about as small as their row itself.
+    pub fn is_small(&self) -> bool {
+        matches!(
+            self,
+            Self::Bool
+                | Self::Integer(_)
+                | Self::Float
+                | Self::Uuid
+                | Self::Date
+                | Self::Timestamp
+                | Self::TimestampTz
+        )
     }
 
     /// How values of this kind are compared when rows are merged.
@@ -201,22 +235,11 @@ fn integer(text: &str, size: u8) -> Result<(), String> {
     };
     match text.parse::<i64>() {
         Ok(number) if (low..=high).contains(&number) => Ok(()),
+        _ if number::whole(text) == Err(NotWhole::Fraction) => {
+            Err(format!("a whole number from {low} to {high}, without a fraction"))
+        }
         _ => Err(format!("a whole number from {low} to {high}")),
     }
-}
-
-/// Whether a text is a decimal as JSON or PostgreSQL writes one, exponent allowed.
-fn is_decimal(text: &str) -> bool {
-    let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
-    let (mantissa, exponent) = match unsigned.split_once(['e', 'E']) {
-        Some((mantissa, exponent)) => {
-            (mantissa, exponent.strip_prefix(['-', '+']).unwrap_or(exponent))
-        }
-        None => (unsigned, "0"),
-    };
-    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, "0"));
-    let digits = |s: &str| !s.is_empty() && s.bytes().all(|b| b.is_ascii_digit());
-    digits(whole) && digits(fraction) && digits(exponent)
 }
 
 fn is_moment(text: &str) -> bool {
@@ -263,6 +286,15 @@ mod tests {
         };
         assert_eq!(spelled(Kind::Integer(4), "-7.00"), "-7");
         assert_eq!(spelled(Kind::Integer(4), "7.01"), "7.01");
+        assert_eq!(spelled(Kind::Integer(2), "1e3"), "1000");
+        let integers = || Kind::Array(Box::new(Kind::Integer(4)));
+        assert_eq!(
+            spelled(integers(), "[1.0, [2e1, null], \"3\", 4.5]"),
+            "[1,[20,null],\"3\",4.5]"
+        );
+        assert_eq!(spelled(integers(), "[\"e\"]"), "[\"e\"]");
+        assert_eq!(spelled(integers(), "{\"e\": 1.0}"), "{\"e\": 1.0}");
+        assert_eq!(spelled(Kind::Vector, "[1e1]"), "[10]");
         assert_eq!(spelled(Kind::Integer(4), "\"7.0\""), "\"7.0\"");
         assert_eq!(spelled(Kind::Numeric(None), "7.0"), "7.0");
     }

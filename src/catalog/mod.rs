@@ -8,6 +8,7 @@ pub mod watch;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use crate::catalog::kind::Kind;
 use crate::merge::{Comparison, Rules};
@@ -78,6 +79,8 @@ pub struct Resource {
     pub settings: Settings,
     /// Statement texts made so far.
     pub statements: crate::record::statement::Cache,
+    /// Whether the page of it that was read last held large rows. A guess that saves work, no more.
+    pub large: AtomicBool,
 }
 
 impl Resource {

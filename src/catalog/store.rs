@@ -155,6 +155,7 @@ fn build(found: FoundResource, types: &HashMap<u32, &FoundType>) -> Resource {
         references: found.references.into_iter().map(build_reference).collect(),
         settings: Settings::default(),
         statements: crate::record::statement::Cache::default(),
+        large: false.into(),
         name: found.name,
         columns,
     };

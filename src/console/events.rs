@@ -122,7 +122,7 @@ impl Watch {
         let read = self.app.db.read(move |conn| {
             async move { history::read(conn, &resource, &key, None, 1).await }.boxed()
         });
-        let newest = read.await.unwrap_or_default().pop();
+        let newest = read.await.unwrap_or_default().0.pop();
         let newest = newest.filter(|entry| entry.version == version.0);
         newest.map_or_else(String::new, |entry| entry.by.unwrap_or_default())
     }

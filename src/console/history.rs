@@ -67,9 +67,7 @@ struct Change {
 pub(super) async fn page(State(app): State<App>, here: Here) -> Result<Response, Failure> {
     let key = here.key()?;
     let before = here.version("before");
-    let mut entries = write::versions(&app, &here, &key, before, MOST + 1).await?;
-    let more = entries.len() > MOST;
-    entries.truncate(MOST);
+    let (entries, more) = write::versions(&app, &here, &key, before, MOST).await?;
     let standing = write::read(&app, &here, &key).await?;
     let (current, deleted, values) = match standing {
         Found::Row(row) => (row.version, false, record::parse(&row.json)),

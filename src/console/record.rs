@@ -110,7 +110,7 @@ pub(super) async fn page(State(app): State<App>, here: Here) -> Result<Response,
         Found::Missing => Err(conflict::missing(&here.resource).into()),
         Found::Gone(gone) => Ok(gone::answer(&here, &key, gone, Vec::new(), None)),
         Found::Row(row) => {
-            let newest = write::versions(&app, &here, &key, None, 1).await?.pop();
+            let newest = write::versions(&app, &here, &key, None, 1).await?.0.pop();
             let values = parse(&row.json);
             let fields = fields(&here, &values, None, &Errors::new());
             Ok(existing(&here, &key, row.version, &values, newest, fields, None))

@@ -142,7 +142,7 @@ pub(super) async fn read_version(
     read.await.map_err(|fault| app.failure(&fault))
 }
 
-/// Reads versions of a record, newest first.
+/// Reads versions of a record, newest first, and whether there are more.
 ///
 /// # Errors
 /// What the database could not do.
@@ -152,7 +152,7 @@ pub(super) async fn versions(
     key: &Key,
     before: Option<Version>,
     most: usize,
-) -> Result<Vec<Entry>, Error> {
+) -> Result<(Vec<Entry>, bool), Error> {
     let (resource, key) = (here.resource.clone(), key.clone());
     let read = app.db.read(move |conn| {
         async move { history::read(conn, &resource, &key, before, most).await }.boxed()

@@ -3,6 +3,7 @@
 use serde_json::value::RawValue;
 
 use crate::error::{Code, Error};
+use crate::json::number::whole;
 
 /// A text.
 ///
@@ -33,13 +34,21 @@ pub fn id(name: &str, value: &RawValue) -> Result<String, Error> {
     })
 }
 
-/// A text, or a number with all its digits; `None` for anything else.
+/// A text, or a number with all its digits, a whole one without point and exponent; `None` for anything else.
 pub fn text_or_number(value: &RawValue) -> Option<String> {
-    let number = || value.get().starts_with(|c: char| c == '-' || c.is_ascii_digit());
-    match serde_json::from_str(value.get()) {
+    let json = value.get();
+    match serde_json::from_str(json) {
         Ok(text) => Some(text),
-        Err(_) => number().then(|| value.get().to_owned()),
+        Err(_) if json.starts_with(|c: char| c == '-' || c.is_ascii_digit()) => {
+            Some(whole(json).unwrap_or_else(|_| json.to_owned()))
+        }
+        Err(_) => None,
     }
+}
+
+/// A whole number; `None` where it is none, or out of bounds.
+pub fn integer<N: std::str::FromStr>(value: &RawValue) -> Option<N> {
+    whole(value.get()).ok()?.parse().ok()
 }
 
 /// A list of at most so many values.

@@ -2,6 +2,7 @@
 //! says where. Values stay as the text they came as, so that numbers keep every digit.
 
 pub mod member;
+pub mod number;
 
 use std::cell::Cell;
 use std::collections::HashSet;

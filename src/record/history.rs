@@ -9,6 +9,7 @@ use crate::catalog::key::Key;
 use crate::catalog::store::name_literal;
 use crate::catalog::{Resource, quote_literal};
 use crate::db::fault::Fault;
+use crate::record::list::BYTES;
 use crate::record::statement::{document, moment, record_id};
 use crate::record::store::{Found, bind_key};
 use crate::record::{Authorship, Gone, Row};
@@ -34,7 +35,8 @@ pub struct Entry {
     pub data: Box<RawValue>,
 }
 
-/// The versions below `before` (all where it is `None`), newest first, at most `limit`.
+/// The versions below `before` (all where it is `None`), newest first, at most `limit` and as many as fit on a
+/// page; and whether there are more.
 ///
 /// # Errors
 /// Those of the database.
@@ -44,24 +46,48 @@ pub async fn read(
     key: &Key,
     before: Option<Version>,
     limit: usize,
-) -> Result<Vec<Entry>, Fault> {
+) -> Result<(Vec<Entry>, bool), Fault> {
+    let text = statement(resource);
+    let logged = bind_key(sqlx::query(AssertSqlSafe(text)), key)
+        .bind(before.map(|version| version.0))
+        .bind(i64::try_from(limit).unwrap_or(i64::MAX))
+        .fetch_all(conn)
+        .await?;
+    let found: i64 = logged.first().map_or(Ok(0), |row| row.try_get("found"))?;
+    let entries = logged.iter().map(entry).collect::<Result<Vec<_>, _>>()?;
+    let more = usize::try_from(found).is_ok_and(|found| found > entries.len());
+    Ok((entries, more))
+}
+
+/// Parameters: the key's parts, the version before which to begin, how many at most. A page that is full ends
+/// early: first by what the rows take where they lie, so that not all of a large page is fetched, then by what
+/// they are as text.
+fn statement(resource: &Resource) -> String {
     let columns: Vec<_> = resource
         .readable()
         .filter(|c| c.name != resource.version_column().name)
         .map(|c| quote_literal(&c.name))
         .collect();
-    let text = format!(
-        "SELECT c.version, c.op, {at} AS at, c.\"by\" AS \"by\", c.merged_from, {doc} AS doc, \
+    format!(
+        "SELECT c.version, c.op, {at} AS at, c.\"by\" AS \"by\", c.merged_from, c.shown AS doc, c.found, \
          CASE WHEN c.op IN ('delete', 'baseline') THEN '{{}}'::text[] ELSE ARRAY( \
            SELECT f.name FROM unnest(ARRAY[{columns}]::text[]) WITH ORDINALITY AS f(name, place) \
            WHERE (c.doc::jsonb -> f.name) IS DISTINCT FROM (p.doc::jsonb -> f.name) \
            ORDER BY f.place) END AS changed \
-         FROM counterfoil.change AS c \
+         FROM (SELECT c.*, sum(octet_length(c.shown)) OVER up AS size \
+           FROM (SELECT c.*, {doc} AS shown \
+             FROM (SELECT c.*, row_number() OVER up AS n, count(*) OVER () AS found, \
+               sum(pg_column_size(c.doc)) OVER up AS stored \
+               FROM (SELECT c.* FROM counterfoil.change AS c \
+                 WHERE c.resource = {name} AND c.id = {id} AND (${before}::int4 IS NULL OR c.version < ${before}::int4) \
+                 ORDER BY c.version DESC LIMIT ${most}::int8 + 1) AS c \
+               WINDOW up AS (ROWS UNBOUNDED PRECEDING)) AS c \
+             WHERE c.n <= ${most}::int8 AND c.stored - pg_column_size(c.doc) < {BYTES} OFFSET 0) AS c \
+           WINDOW up AS (ROWS UNBOUNDED PRECEDING)) AS c \
          LEFT JOIN LATERAL (SELECT p.doc FROM counterfoil.change AS p WHERE p.resource = c.resource \
            AND p.id = c.id AND p.version < c.version AND p.op <> 'delete' AND c.op <> 'create' \
            ORDER BY p.version DESC LIMIT 1) AS p ON true \
-         WHERE c.resource = {name} AND c.id = {id} AND (${before}::int4 IS NULL OR c.version < ${before}::int4) \
-         ORDER BY c.version DESC LIMIT ${most}",
+         WHERE c.size - octet_length(c.shown) < {BYTES} ORDER BY c.version DESC",
         id = record_id(resource),
         before = resource.key.len() + 1,
         most = resource.key.len() + 2,
@@ -69,13 +95,7 @@ pub async fn read(
         doc = document(resource, "c.doc"),
         columns = columns.join(", "),
         name = name_literal(resource),
-    );
-    let logged = bind_key(sqlx::query(AssertSqlSafe(text)), key)
-        .bind(before.map(|version| version.0))
-        .bind(i64::try_from(limit).unwrap_or(i64::MAX))
-        .fetch_all(conn)
-        .await?;
-    logged.iter().map(entry).collect()
+    )
 }
 
 fn entry(row: &PgRow) -> Result<Entry, Fault> {

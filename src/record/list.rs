@@ -1,6 +1,9 @@
 //! A page of records: filters and order to SQL, and the keyset cursor from page to page.
 
+mod page;
+
 use std::fmt::Write as _;
+use std::sync::atomic::Ordering;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -12,8 +15,10 @@ use crate::catalog::kind::Kind;
 use crate::catalog::{Column, Resource};
 use crate::db::fault::Fault;
 use crate::error::{Code, Error};
+use crate::record::list::page::Parts;
 use crate::record::query::{Filter, Order, Query, Test};
-use crate::record::statement;
+
+pub use crate::record::list::page::BYTES;
 
 /// A page of rows.
 #[derive(Debug)]
@@ -44,15 +49,19 @@ pub async fn read(
         Some(Ok(values)) => Some(values),
         Some(Err(error)) => return Ok(Err(error)),
     };
-    let (text, binds) = page_statement(resource, query, &order, after.as_deref(), count);
-    let mut statement = sqlx::query_as(AssertSqlSafe(text));
-    for bind in &binds {
-        statement = bind.to(statement);
-    }
-    let found: Result<(String, i64, Option<String>, Option<i64>), Fault> =
-        statement.fetch_one(&mut *conn).await.map_err(Fault::from);
-    match found {
-        Ok((rows, length, last, total)) => {
+    let mut sql = Sql { resource, binds: Vec::new() };
+    let parts = Parts {
+        resource,
+        select: query.select.as_deref(),
+        limit: query.limit,
+        filter: sql.all(&query.filters),
+        after: after.map_or_else(String::new, |v| format!(" AND {}", sql.after(&order, &v))),
+        order: sql.order(&order),
+        keys: order.iter().map(|term| sql.column(term.column)).collect(),
+        count,
+    };
+    match fill(conn, &parts, &sql.binds).await {
+        Ok((rows, length, last, total, _)) => {
             let next = last.map(|values| write_cursor(resource, &order, &values));
             Ok(Ok(Page { rows, length, next, total }))
         }
@@ -94,7 +103,11 @@ enum Bind {
     Texts(Vec<String>),
 }
 
-type PageQuery<'q> = QueryAs<'q, Postgres, (String, i64, Option<String>, Option<i64>), PgArguments>;
+/// The rows as one JSON array, how many they are, the key of the last where there are more, how many there are
+/// in all, and the size of the largest.
+type Filled = (String, i64, Option<String>, Option<i64>, i64);
+
+type PageQuery<'q> = QueryAs<'q, Postgres, Filled, PgArguments>;
 
 impl Bind {
     fn to<'q>(&'q self, query: PageQuery<'q>) -> PageQuery<'q> {
@@ -105,44 +118,28 @@ impl Bind {
     }
 }
 
-fn page_statement(
-    resource: &Resource,
-    query: &Query,
-    order: &[Order],
-    after: Option<&[Option<String>]>,
-    count: bool,
-) -> (String, Vec<Bind>) {
-    let mut sql = Sql { resource, binds: Vec::new() };
-    let filter = sql.all(&query.filters);
-    let after =
-        after.map_or_else(String::new, |values| format!(" AND {}", sql.after(order, values)));
-    // The aggregate takes the rows as the ordered subquery gives them: sorting them again would cost a
-    // tenth of the whole. Only the last row's key is written out, into the cursor.
-    let columns = order.iter().enumerate();
-    let columns = columns.map(|(i, term)| format!("{} AS k{i}", sql.column(term.column)));
-    let columns = columns.collect::<Vec<_>>().join(", ");
-    let key: Vec<_> = (0..order.len()).map(|i| format!("p.k{i}::text")).collect();
-    let total = if count {
-        format!("(SELECT count(*) FROM {} AS t WHERE {filter})", resource.table)
-    } else {
-        "NULL::int8".to_owned()
-    };
-    let text = format!(
-        "SELECT coalesce('[' || string_agg(p.j, ',') FILTER (WHERE p.n <= {limit}) || ']', '[]'), \
-         least(count(*), {limit}), \
-         CASE WHEN count(*) > {limit} \
-         THEN max(json_build_array({key})::text) FILTER (WHERE p.n = {limit}) END, {total} \
-         FROM (SELECT s.*, row_number() OVER () AS n FROM (\
-         SELECT {row} AS j, {columns} FROM {table} AS t \
-         WHERE {filter}{after} ORDER BY {order} LIMIT {more}) AS s) AS p",
-        limit = query.limit,
-        more = query.limit + 1,
-        row = statement::row(resource, query.select.as_deref()),
-        key = key.join(", "),
-        table = resource.table,
-        order = sql.order(order),
-    );
-    (text, sql.binds)
+/// Reads the rows of a page: in the usual way, and where they are too large for it, once more within bounds.
+/// Where the page before was of large rows, at once.
+async fn fill(
+    conn: &mut PgConnection,
+    parts: &Parts<'_>,
+    binds: &[Bind],
+) -> Result<Filled, Fault> {
+    let large = &parts.resource.large;
+    if !large.load(Ordering::Relaxed) {
+        let filled = run(conn, parts.usual(), binds).await?;
+        if filled.4 <= parts.share() {
+            return Ok(filled);
+        }
+    }
+    let filled = run(conn, parts.bounded(), binds).await?;
+    large.store(filled.4 > parts.share(), Ordering::Relaxed);
+    Ok(filled)
+}
+
+async fn run(conn: &mut PgConnection, text: String, binds: &[Bind]) -> Result<Filled, Fault> {
+    let statement = binds.iter().fold(sqlx::query_as(AssertSqlSafe(text)), |s, bind| bind.to(s));
+    Ok(statement.fetch_one(conn).await?)
 }
 
 /// Writes conditions and collects their parameters.

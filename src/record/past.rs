@@ -10,12 +10,11 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 use crate::catalog::Resource;
-use crate::catalog::kind::Kind;
 use crate::error::{Code, Error};
 use crate::heavy;
 use crate::http::request::{self, Target};
 use crate::http::{App, envelope};
-use crate::json;
+use crate::json::{self, member};
 use crate::merge::Resolve;
 use crate::precondition::{Condition, Precondition};
 use crate::record::history::{self, Entry};
@@ -41,20 +40,17 @@ pub async fn history(State(app): State<App>, target: Target) -> Result<Response,
     let resource = target.resource.clone();
     let read = app.db.read(move |conn| {
         async move {
-            // One more than asked for tells whether there is a next page.
-            let entries = history::read(conn, &resource, &key, before, most + 1).await?;
+            let (entries, more) = history::read(conn, &resource, &key, before, most).await?;
             // A record that nobody wrote since its table was adopted has no history yet.
             let known = before.is_some()
                 || !entries.is_empty()
                 || matches!(store::read(conn, &resource, &key, None).await?, Found::Row(_));
-            Ok(known.then_some(entries))
+            Ok(known.then_some((entries, more)))
         }
         .boxed()
     });
     let read = read.await.map_err(|fault| app.failure(&fault))?;
-    let mut entries = read.ok_or_else(|| conflict::missing(&target.resource))?;
-    let more = entries.len() > most;
-    entries.truncate(most);
+    let (entries, more) = read.ok_or_else(|| conflict::missing(&target.resource))?;
     let next = entries.last().filter(|_| more).map(|entry: &Entry| entry.version.to_string());
     // Rows stay the text that PostgreSQL made of them.
     let rows = serde_json::to_string(&entries)
@@ -133,8 +129,7 @@ fn read_preview(bytes: &[u8]) -> Result<(Version, Box<RawValue>), Error> {
     let missing =
         |name: &str| Error::field(Code::MissingField, name, format!("{name} is required"));
     let base = base.ok_or_else(|| missing("base_version"))?;
-    let base = Kind::Integer(4).spelled(base);
-    let base = base.get().parse().map(Version).map_err(|_| {
+    let base = member::integer(&base).map(Version).ok_or_else(|| {
         let message = "base_version must be the number of a version";
         Error::field(Code::InvalidValue, "base_version", message)
     })?;

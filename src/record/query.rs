@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use crate::catalog::kind::Kind;
 use crate::catalog::{Column, Resource};
 use crate::error::{Code, Error};
+use crate::json::number::whole;
 
 /// Rows on a page where the client does not say.
 pub const DEFAULT_LIMIT: usize = 50;
@@ -293,10 +294,10 @@ fn test(column: &Column, value: &str) -> Result<Test, Error> {
     })?;
     let name = &column.name;
     if let Some((_, sql)) = OPERATORS.iter().find(|(word, _)| *word == operator) {
-        operand_is_valid(column, sql, operand)?;
+        let operand = compared(column, sql, operand)?;
         return Ok(match *sql {
-            "IS DISTINCT FROM" => Test::Distinct(operand.to_owned()),
-            sql => Test::Operator(sql, operand.to_owned()),
+            "IS DISTINCT FROM" => Test::Distinct(operand),
+            sql => Test::Operator(sql, operand),
         });
     }
     // Only a search takes a word in parentheses, its language.
@@ -318,10 +319,8 @@ fn test(column: &Column, value: &str) -> Result<Test, Error> {
         "in" => {
             let values = in_list(operand)
                 .ok_or_else(|| invalid(name, format!("{name}: in wants a list such as (a,b)")))?;
-            for value in &values {
-                operand_is_valid(column, "=", value)?;
-            }
-            Ok(Test::In(values))
+            let values = values.iter().map(|value| compared(column, "=", value));
+            Ok(Test::In(values.collect::<Result<_, _>>()?))
         }
         "is" => match operand.to_ascii_lowercase().as_str() {
             "null" => Ok(Test::Is("NULL")),
@@ -344,12 +343,19 @@ fn like(name: &str, operator: &'static str, operand: &str) -> Result<Test, Error
     Ok(Test::Pattern(operator, operand.replace('*', "%")))
 }
 
-/// What the short rules of a type can tell ahead of PostgreSQL.
-fn operand_is_valid(column: &Column, operator: &str, operand: &str) -> Result<(), Error> {
+/// The value that a column is compared with, in the column's spelling. Refuses what the short rules of a type can
+/// tell ahead of PostgreSQL.
+fn compared(column: &Column, operator: &str, operand: &str) -> Result<String, Error> {
     let name = &column.name;
     let ordered = matches!(operator, "=" | "<>" | "<" | "<=" | ">" | ">=" | "IS DISTINCT FROM");
+    let operand = match &column.kind {
+        Kind::Json { binary: false } => {
+            return Err(invalid(name, format!("{name} cannot be compared")));
+        }
+        Kind::Integer(_) if ordered => whole(operand).unwrap_or_else(|_| operand.to_owned()),
+        _ => operand.to_owned(),
+    };
     match &column.kind {
-        Kind::Json { binary: false } => Err(invalid(name, format!("{name} cannot be compared"))),
         Kind::Integer(_)
         | Kind::Uuid
         | Kind::Enum(_)
@@ -359,11 +365,12 @@ fn operand_is_valid(column: &Column, operator: &str, operand: &str) -> Result<()
         | Kind::Time
             if ordered =>
         {
-            let checked = column.kind.check_text(operand);
-            checked.map_err(|wanted| invalid(name, format!("{name} must be {wanted}")))
+            let checked = column.kind.check_text(&operand);
+            checked.map_err(|wanted| invalid(name, format!("{name} must be {wanted}")))?;
         }
-        _ => Ok(()),
+        _ => {}
     }
+    Ok(operand)
 }
 
 /// The terms of `select` and `order`: split at commas, but not at those of a term in quotes.

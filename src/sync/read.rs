@@ -66,10 +66,7 @@ fn client_id(value: &RawValue) -> Result<Uuid, Error> {
 }
 
 fn number(name: &str, value: &RawValue, least: i64) -> Result<i64, Error> {
-    // 7.0 is whole to JSON Schema, and to languages that have one kind of number.
-    let text = value.get();
-    let whole = text.split_once('.').filter(|(_, rest)| rest.bytes().all(|b| b == b'0'));
-    let number = whole.map_or(text, |(whole, _)| whole).parse().ok();
+    let number = member::integer(value);
     number.filter(|number| (least..=GREATEST_ID).contains(number)).ok_or_else(|| {
         let message = format!("{name} must be a whole number from {least} to {GREATEST_ID}");
         Error::field(Code::InvalidValue, name, message)
@@ -210,7 +207,7 @@ impl Parts {
 }
 
 fn version(name: &str, value: &RawValue) -> Result<Version, Error> {
-    let version = value.get().parse().ok().filter(|version| *version >= 0);
+    let version = member::integer(value).filter(|version| *version >= 0);
     version.map(Version).ok_or_else(|| {
         let message = format!("{name} must be the version of a record, or 0 where there is none");
         Error::field(Code::InvalidValue, name, message)

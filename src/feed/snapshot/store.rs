@@ -3,8 +3,7 @@
 use sqlx::postgres::PgConnection;
 use sqlx::{AssertSqlSafe, Row as _};
 
-use crate::catalog::kind::Kind;
-use crate::catalog::{Column, Resource};
+use crate::catalog::Resource;
 use crate::db::fault::Fault;
 use crate::feed::Filter;
 use crate::feed::page::Change;
@@ -147,21 +146,9 @@ fn statement(resource: &Resource, goes_on: bool) -> String {
 
 /// What a row counts: as much as it takes where it lies, and more where it lies there compressed.
 fn weight(resource: &Resource) -> String {
-    let varies = |column: &&Column| {
-        !matches!(
-            column.kind,
-            Kind::Bool
-                | Kind::Integer(_)
-                | Kind::Float
-                | Kind::Uuid
-                | Kind::Date
-                | Kind::Timestamp
-                | Kind::TimestampTz
-        )
-    };
     let columns: Vec<_> = resource
         .readable()
-        .filter(varies)
+        .filter(|c| !c.kind.is_small())
         .map(|c| {
             let c = format!("t.{}", c.quoted);
             format!(

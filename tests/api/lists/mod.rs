@@ -2,6 +2,7 @@
 
 mod hidden;
 mod keys;
+mod large;
 mod names;
 mod operators;
 mod pages;

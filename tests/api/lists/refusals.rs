@@ -31,7 +31,7 @@ async fn what_a_query_cannot_mean_is_refused_with_its_name() {
         ("n=not.", "n"),
         ("n=eq.x", "n"),
         ("n=eq.2147483648", "n"),
-        ("n=eq.1.0", "n"),
+        ("n=eq.1.5", "n"),
         ("n=eq.", "n"),
         ("n=in.1,2", "n"),
         ("n=in.(1", "n"),

@@ -91,9 +91,9 @@ async fn no_value_for_an_array_a_domain_or_json_is_a_defect() {
 
 /// Types and values that look right and are not.
 const WRONG: &[(&str, &[&str])] = &[
-    ("smallint", &["32768", "\"-32769\"", "1.5", "1e1", "true", "\"\""]),
+    ("smallint", &["32768", "\"-32769\"", "1.5", "15e-1", "1e5", "true", "\"\""]),
     ("integer", &["2147483648", "\" 1\"", "[1]", "\"1_000\""]),
-    ("bigint", &["9223372036854775808", "-9223372036854775809"]),
+    ("bigint", &["9223372036854775808", "-9223372036854775809", "1e19", "1e-1", "1e99999999999"]),
     ("numeric(5,2)", &["1000", "999.995", "\"Infinity\"", "1e3", "\"x\"", "\"0x10\""]),
     ("numeric", &["1e200000", "\"1e200000\"", "\"\""]),
     ("real", &["1e39", "\"-1e39\"", "\"inf\"", "\"nan\""]),
@@ -135,7 +135,7 @@ const WRONG: &[(&str, &[&str])] = &[
     ("jsonb", &["1e200000", "{\"a\":{\"b\":\"\\u0000\"}}", "{\"\\u0000\":1}"]),
     ("text", &["\"a\\u0000b\"", "1", "{}", "[]"]),
     ("text[]", &["[\"\\u0000\"]", "[1]", "\"{a}\"", "[[\"a\"],\"b\"]"]),
-    ("integer[]", &["[1.5]", "[[1],[2,3]]", "[2147483648]", "{}", "[\"x\"]"]),
+    ("integer[]", &["[1.5]", "[1e10]", "[[1],[2,3]]", "[2147483648]", "{}", "[\"x\"]"]),
     ("varchar(2)[]", &["[\"abc\"]"]),
     ("mood", &["\"angry\"", "\"Calm\"", "0"]),
     ("pair", &["{\"a\":\"x\"}", "\"(1,x)\"", "[]", "{\"b\":\"\\u0000\"}"]),
@@ -181,6 +181,55 @@ async fn numbers_may_come_as_texts() {
     let reply = server.put("/t/1", None, body).await.expect(200);
     let row = r#"{"id":1,"n":123456789012345678901234567890.0123456789,"f":1e+300,"i":[1,2],"d":["NaN",0.001],"version":2}"#;
     assert_eq!(reply.raw_data(), row);
+}
+
+/// What JSON takes for a whole number is one: of integers, arrays, keys, what increments add, and filters.
+#[tokio::test]
+async fn whole_numbers_may_have_a_point_and_an_exponent() {
+    let server = Server::start(
+        "CREATE TABLE t (id bigint PRIMARY KEY, s smallint, i integer, b bigint, a integer[], n numeric);
+         INSERT INTO t VALUES (1000)",
+        &["t"],
+    )
+    .await;
+    let body = r#"{"id": 1e3, "s": -12.00e1, "i": 1000.0, "b": 9223372036854775.807E+3, "a": [1.0, 2e1], "n": 1.50}"#;
+    let reply = server.put("/t/1000", None, body).await;
+    let row =
+        r#"{"id":1000,"s":-120,"i":1000,"b":9223372036854775807,"a":[1,20],"n":1.50,"version":2}"#;
+    assert_eq!(reply.expect(200).raw_data(), row);
+    server.post("/t", r#"{"id": 2000.0, "a": [[1e0],[-0.0]]}"#).await.expect(201);
+    assert_eq!(server.value("SELECT a FROM t WHERE id = 2000").await.unwrap(), "{{1},{0}}");
+
+    let by = r#"{"fields": {"i": 1e1, "s": {"by": -2.0, "min": -2e2}}}"#;
+    let reply = server.post("/t/1000/increment", by).await.expect(200);
+    assert_eq!((&reply.data()["i"], &reply.data()["s"]), (&1010.into(), &(-122).into()));
+    let batch = r#"{"operations": [{"method": "PATCH", "resource": "t", "id": 1e3, "if_match": 3.0, "body": {"i": 2E2}}]}"#;
+    assert_eq!(server.post("/batch", batch).await.expect(200).data()[0]["data"]["i"], 200);
+    let push = r#"{"client_id": "01a11e82-d0bc-7367-9c39-5e9873953dde", "mutations": [
+        {"id": 1e0, "op": "patch", "resource": "t", "record_id": 1000.0, "base_version": 40e-1, "data": {"i": 3e2}}]}"#;
+    let reply = server.post("/sync/push", push).await.expect(200);
+    assert_eq!(reply.data()["results"][0]["data"]["i"], 300, "{}", reply.text);
+    let preview = r#"{"base_version": 5e0, "data": {"i": 4.0e2}}"#;
+    let reply = server.post("/t/1000/merge", preview).await.expect(200);
+    assert_eq!(reply.data()["merged"]["i"], 400, "{}", reply.text);
+    for query in ["id=eq.1e3", "i=in.(3e2,7.0)", "i=gt.29.90e1", "s=isdistinct.1e0&i=neq.1e0"] {
+        let found = server.get(&format!("/t?{query}")).await.expect(200);
+        assert_eq!(found.data()[0]["id"], 1000, "{query}: {}", found.text);
+    }
+
+    for (field, value) in [("s", "1.5"), ("i", "1e-1"), ("b", "10000000000000000000.5")] {
+        let reply = server.patch("/t/1000", None, &format!("{{\"{field}\": {value}}}")).await;
+        let reply = reply.expect_error(422, "INVALID_VALUE");
+        assert!(reply.text.contains("without a fraction"), "{}", reply.text);
+        reply.expect_field(field);
+        let reply = server.get(&format!("/t?{field}=lt.{value}")).await;
+        let reply = reply.expect_error(400, "INVALID_QUERY");
+        assert!(reply.text.contains("without a fraction"), "{}", reply.text);
+        reply.expect_field(field);
+    }
+    let body = r#"{"field": "i", "by": 1.5}"#;
+    let reply = server.post("/t/1000/increment", body).await.expect_error(422, "INVALID_VALUE");
+    assert!(reply.text.contains("by must be a whole number"), "{}", reply.text);
 }
 
 #[tokio::test]
