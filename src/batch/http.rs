@@ -18,7 +18,7 @@ use crate::record::answer::Answer;
 /// Runs a batch.
 pub async fn run(
     State(app): State<App>,
-    Extension(RequestId(request_id)): Extension<RequestId>,
+    Extension(request_id): Extension<RequestId>,
     Query(parameters): Query<Vec<(String, String)>>,
     (method, uri, headers): (Method, Uri, HeaderMap),
     request: Request,
@@ -31,7 +31,7 @@ pub async fn run(
         uri: &uri,
         headers: &headers,
         body: &body,
-        request_id: &request_id,
+        request_id: request_id.as_str(),
     };
     let claim = app.claim("batch", &asks)?.filter(|_| !dry_run);
     let actor = request::actor(&headers);
@@ -39,7 +39,14 @@ pub async fn run(
     let minimal = request::prefers(&headers, "return=minimal");
     app.metrics.batch(operations.len());
     let became = Mutex::default();
-    let batch = Batch { operations, atomic, dry_run, minimal, request_id, became };
+    let batch = Batch {
+        operations,
+        atomic,
+        dry_run,
+        minimal,
+        request_id: request_id.as_str().to_owned(),
+        became,
+    };
     app.carry_out(batch, claim).await
 }
 

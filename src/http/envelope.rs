@@ -23,9 +23,29 @@ const MOST_ID: usize = 128;
 /// The media type of RFC 9457.
 const PROBLEM: &str = "application/problem+json";
 
-/// The id of a request, for handlers that word failures themselves.
+/// The id of a request: visible ASCII.
 #[derive(Clone, Debug)]
-pub struct RequestId(pub String);
+pub struct RequestId(HeaderValue);
+
+impl RequestId {
+    /// The id.
+    pub fn as_str(&self) -> &str {
+        self.0.to_str().unwrap_or_default()
+    }
+
+    /// The client's where it is visible ASCII of a fair length, else one of ours.
+    fn of(headers: &HeaderMap) -> Self {
+        let fair = |id: &&HeaderValue| {
+            (1..=MOST_ID).contains(&id.len()) && id.as_bytes().iter().all(u8::is_ascii_graphic)
+        };
+        let given = headers.get(REQUEST_ID).filter(fair).cloned();
+        Self(given.unwrap_or_else(|| {
+            let mut text = Uuid::encode_buffer();
+            let id = Uuid::now_v7().hyphenated().encode_lower(&mut text);
+            HeaderValue::from_str(id).unwrap_or_else(|_| HeaderValue::from_static("none"))
+        }))
+    }
+}
 
 impl IntoResponse for Error {
     /// Leaves the failure for [`finish`], which knows the request id and what the client accepts.
@@ -84,15 +104,15 @@ pub fn set(headers: &mut HeaderMap, name: &'static str, value: &str) {
 /// Gives every request an id, every failure its body, the log its line, and counts it.
 pub async fn finish(State(metrics): State<Metrics>, mut request: Request, next: Next) -> Response {
     let began = Instant::now();
-    let id = request_id(request.headers());
+    let id = RequestId::of(request.headers());
     let problem = accepts_problem(request.headers());
-    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+    let (method, uri) = (request.method().clone(), request.uri().clone());
     let route = request.extensions().get::<MatchedPath>().cloned();
-    request.extensions_mut().insert(RequestId(id.clone()));
+    request.extensions_mut().insert(id.clone());
     let mut response = next.run(request).await;
     let code = match response.extensions_mut().remove::<Error>() {
         Some(error) => {
-            render(&mut response, &error, &id, problem);
+            render(&mut response, &error, id.as_str(), problem);
             error.code().as_str()
         }
         None => "",
@@ -100,24 +120,10 @@ pub async fn finish(State(metrics): State<Metrics>, mut request: Request, next: 
     let micros = began.elapsed().as_micros();
     metrics.request(route, &method, response.status());
     let status = response.status().as_u16();
-    tracing::info!(%method, path, status, code, micros, request_id = id, "request");
-    if let Ok(id) = HeaderValue::from_str(&id) {
-        response.headers_mut().insert(REQUEST_ID, id);
-    }
+    let path = uri.path();
+    tracing::info!(%method, path, status, code, micros, request_id = id.as_str(), "request");
+    response.headers_mut().insert(REQUEST_ID, id.0);
     response
-}
-
-/// The client's id where it is visible ASCII of a fair length, else one of ours.
-fn request_id(headers: &HeaderMap) -> String {
-    let given = headers.get(REQUEST_ID).and_then(|id| id.to_str().ok());
-    match given {
-        Some(id)
-            if (1..=MOST_ID).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_graphic()) =>
-        {
-            id.to_owned()
-        }
-        _ => Uuid::now_v7().to_string(),
-    }
 }
 
 fn accepts_problem(headers: &HeaderMap) -> bool {

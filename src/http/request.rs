@@ -41,8 +41,6 @@ const MOST_ACTOR: usize = 200;
 pub struct Target {
     /// The resource.
     pub resource: Arc<Resource>,
-    /// The path's segments after `/api/v1/{resource}`, percent-encoded as they came.
-    segments: Vec<String>,
     /// The request's method.
     pub method: Method,
     /// The request's address.
@@ -50,7 +48,7 @@ pub struct Target {
     /// The request's headers.
     pub headers: HeaderMap,
     /// The request's id.
-    pub request_id: String,
+    pub request_id: RequestId,
     /// The query string's parameters, decoded, in order.
     pub parameters: Vec<(String, String)>,
 }
@@ -66,20 +64,19 @@ impl FromRequestParts<App> for Target {
 impl Target {
     fn find(catalog: &Catalog, parts: &mut Parts) -> Result<Self, Error> {
         let (method, uri) = (parts.method.clone(), parts.uri.clone());
-        let mut segments = uri.path().split('/').skip(3);
-        let name = segments.next().unwrap_or_default();
+        let name = uri.path().split('/').nth(3).unwrap_or_default();
         let resource = catalog.resource(name).cloned().ok_or_else(|| {
             Error::new(Code::NotFound, format!("There is no resource \"{name}\""))
         })?;
         let parameters = axum::extract::Query::<Vec<(String, String)>>::try_from_uri(&uri)
             .map_err(|_| Error::new(Code::InvalidQuery, "The query string cannot be read"))?
             .0;
-        let segments = segments.map(str::to_owned).collect();
-        let request_id =
-            parts.extensions.get::<RequestId>().map(|id| id.0.clone()).unwrap_or_default();
+        let request_id = parts.extensions.get::<RequestId>().cloned().ok_or_else(|| {
+            Error::new(Code::Internal, "The service failed; the request has no id")
+        })?;
         // Nobody behind this asks the request itself for them.
         let headers = std::mem::take(&mut parts.headers);
-        Ok(Self { resource, segments, method, uri, headers, request_id, parameters })
+        Ok(Self { resource, method, uri, headers, request_id, parameters })
     }
 
     /// The key in the path.
@@ -87,7 +84,7 @@ impl Target {
     /// # Errors
     /// `INVALID_ID`.
     pub fn key(&self) -> Result<Key, Error> {
-        let segment = self.segments.first().map_or("", String::as_str);
+        let segment = self.uri.path().split('/').nth(4).unwrap_or_default();
         Key::from_segment(segment, &self.resource)
     }
 

@@ -246,6 +246,7 @@ async fn write(
 ) -> Result<Response, Error> {
     let Options { dry_run, on_conflict } = options;
     let Target { method, uri, headers, request_id, .. } = target;
+    let request_id = request_id.as_str();
     let claim = app.claim("write", &Asks { method, uri, headers, body, request_id })?;
     // What writes nothing may be asked any number of times.
     let claim = claim.filter(|_| !dry_run);

@@ -32,7 +32,7 @@ impl Counted for Push {
 /// Applies a client's mutations.
 pub async fn push(
     State(app): State<App>,
-    Extension(RequestId(request_id)): Extension<RequestId>,
+    Extension(request_id): Extension<RequestId>,
     Query(parameters): Query<Vec<(String, String)>>,
     headers: HeaderMap,
     request: Request,
@@ -49,6 +49,7 @@ pub async fn push(
     let body = request::body(request, app.limits.body).await?;
     let actor = request::actor(&headers);
     let keep_days = app.keep_mutations_days;
-    let push = sync::read(&app.catalog.load(), &actor, &body, request_id, keep_days)?;
+    let push =
+        sync::read(&app.catalog.load(), &actor, &body, request_id.as_str().to_owned(), keep_days)?;
     Ok(app.transact_again(Arc::new(push)).await?.into_response())
 }

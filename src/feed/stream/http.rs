@@ -115,7 +115,7 @@ pub async fn open(
         more: false,
         ended: false,
         spoke: Instant::now(),
-        request_id: request_id.map_or_else(String::new, |Extension(id)| id.0),
+        request_id: request_id.map_or_else(String::new, |Extension(id)| id.as_str().to_owned()),
         ending: ending.map(|Extension(ending)| ending),
         _place: place,
     };

@@ -35,8 +35,8 @@ pub async fn lock(
 }
 
 /// One list per part of the key.
-fn lists(resource: &Resource, keys: &[&Key]) -> Vec<Vec<String>> {
-    let part = |part: usize| keys.iter().map(|key| key.parts[part].clone()).collect();
+fn lists<'a>(resource: &Resource, keys: &[&'a Key]) -> Vec<Vec<&'a str>> {
+    let part = |part: usize| keys.iter().map(|key| key.parts[part].as_str()).collect();
     (0..resource.key.len()).map(part).collect()
 }
 

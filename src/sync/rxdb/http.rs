@@ -179,7 +179,7 @@ fn tell(resource: &Resource, change: &Change) -> String {
 pub async fn push(
     State(app): State<App>,
     Path(name): Path<String>,
-    Extension(RequestId(request_id)): Extension<RequestId>,
+    Extension(request_id): Extension<RequestId>,
     Query(parameters): Query<Vec<(String, String)>>,
     headers: HeaderMap,
     request: Request,
@@ -209,7 +209,16 @@ pub async fn push(
     let body = request::body(request, app.limits.body).await?;
     let rows = read::read(&resource, &body)?;
     let (actor, became) = (request::actor(&headers), Mutex::default());
-    let push = Push { resource, rows, client, on_conflict, report, actor, request_id, became };
+    let push = Push {
+        resource,
+        rows,
+        client,
+        on_conflict,
+        report,
+        actor,
+        request_id: request_id.as_str().to_owned(),
+        became,
+    };
     app.carry_out(push, None).await
 }
 

@@ -11,8 +11,8 @@ use super::{MANY, NOTES};
 use crate::support::process::signal;
 use crate::support::{Reply, json, wait_until};
 
-/// More than one lane's queue holds.
-const CROWD: usize = 4400;
+/// More than one lane's queue holds of one caller.
+const CROWD: usize = 2400;
 /// As many come at a time.
 const WAVE: usize = 400;
 
@@ -20,7 +20,7 @@ const WAVE: usize = 400;
 async fn who_finds_the_queue_full_is_told_at_once_and_has_written_nothing() {
     let sql = format!(
         "CREATE TABLE notes (id integer PRIMARY KEY, text text NOT NULL);
-         INSERT INTO notes SELECT id, 'old' FROM generate_series(1, {CROWD}) AS id"
+         INSERT INTO notes SELECT id, 'old' FROM generate_series(1, {CROWD} + 1) AS id"
     );
     let busy = Busy::start(&sql, &["notes"]).await;
     let first = busy.keep().await;
@@ -41,12 +41,19 @@ async fn who_finds_the_queue_full_is_told_at_once_and_has_written_nothing() {
     }
     assert!(busy.wire.holds(), "the lane was kept all the time");
     assert!(!refused.is_empty(), "the queue has an end");
+    // There is room for others, and their turn comes first.
+    let other = busy.patch(CROWD + 1, r#"{"text":"new"}"#).header("x-actor", "mina");
+    let (queued, other) = (busy.queued().await, send([(0, Reply::of(other))].into_iter()));
+    busy.until_queued(queued + 1).await;
     for (_, reply) in &refused {
         assert_eq!((reply.status, reply.code()), (503, "OVERLOADED"), "{}", reply.text);
     }
     busy.wire.release();
     first.await.unwrap().expect(200);
-    let mut written = vec![KEPT];
+    for (_, reply) in other.join_all().await {
+        reply.expect(200);
+    }
+    let mut written = vec![KEPT, CROWD + 1];
     for (id, reply) in sent.join_all().await {
         match (reply.status, reply.code()) {
             (200, _) => written.push(id),
