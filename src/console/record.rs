@@ -240,7 +240,7 @@ pub(super) async fn create(
     let (errors, error) = if let Some(error) = form::stray(&here.resource, &form) {
         (changes.errors, error)
     } else if changes.errors.is_empty() {
-        let draft = Draft::create(&here, None, changes.members);
+        let draft = Draft::create(&here, changes.members);
         match draft.write(&app, &here).await {
             Ok(Outcome::Created(row, key)) => {
                 let address = here::address(&here.resource, &key);

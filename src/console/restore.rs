@@ -58,8 +58,7 @@ async fn go_back(app: &App, here: &Here, key: &Key, form: &Submitted) -> Result<
 async fn at(app: &App, here: &Here, key: &Key, version: Version) -> Result<Vec<Member>, Error> {
     let found = write::read_version(app, here, key, version).await?;
     let (Found::Row(Row { json, .. }) | Found::Gone(Gone { last: Some(json), .. })) = found else {
-        let message = format!("Version {version} is no longer kept");
-        return Err(Error::new(Code::NotFound, message));
+        return Err(not_kept(version));
     };
     let mut members = json::read_object(json.as_bytes())?;
     // A column may have been dropped since, or be kept from bodies now.
@@ -67,14 +66,18 @@ async fn at(app: &App, here: &Here, key: &Key, version: Version) -> Result<Vec<M
     Ok(members)
 }
 
-/// Creates the record again, with the visitor's changes where the form has some.
+fn not_kept(version: Version) -> Error {
+    Error::new(Code::NotFound, format!("Version {version} is no longer kept"))
+}
+
+/// Creates the record again with all that it was, also what no form shows, and with the visitor's changes
+/// where the form has some.
 async fn revive(app: &App, here: &Here, key: &Key, form: &Submitted) -> Result<Response, Error> {
     let version = form.version("version")?;
-    let mut members = at(app, here, key, version).await?;
+    let last = write::read_whole(app, here, key, version).await?;
+    let last = json::read_object(last.ok_or_else(|| not_kept(version))?.as_bytes())?;
     let changes = resolve::yours(here, form);
-    members.retain(|(name, _)| changes.iter().all(|(changed, _)| changed != name));
-    members.extend(changes.iter().cloned());
-    let restored = Draft::create(here, Some(key), members).write(app, here).await?;
+    let restored = Draft::revive(here, key, last, changes.clone()).write(app, here).await?;
     match restored {
         Outcome::Created(row, _) => Ok(done(here, key, What::Restored, row.version)),
         // Somebody was faster: the visitor's changes meet the row that is there.

@@ -120,11 +120,7 @@ impl Bind {
 
 /// Reads the rows of a page: in the usual way, and where they are too large for it, once more within bounds.
 /// Where the page before was of large rows, at once.
-async fn fill(
-    conn: &mut PgConnection,
-    parts: &Parts<'_>,
-    binds: &[Bind],
-) -> Result<Filled, Fault> {
+async fn fill(conn: &mut PgConnection, parts: &Parts<'_>, binds: &[Bind]) -> Result<Filled, Fault> {
     let large = &parts.resource.large;
     if !large.load(Ordering::Relaxed) {
         let filled = run(conn, parts.usual(), binds).await?;

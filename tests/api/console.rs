@@ -463,6 +463,37 @@ async fn a_restore_that_is_refused_keeps_the_changes() {
     lost.shows(&["Version 77 is no longer kept.", "Try again"]);
 }
 
+/// What no form shows and no body sets comes back too; what the database computes, it computes again.
+#[tokio::test]
+async fn a_deleted_row_comes_back_whole() {
+    let sql = "
+        CREATE TABLE notes (id integer PRIMARY KEY, body text, made_at timestamptz NOT NULL DEFAULT now(),
+            secret text NOT NULL DEFAULT 'new', twice text GENERATED ALWAYS AS (body || body) STORED, made_by jsonb);
+        INSERT INTO notes VALUES (1, 'b', '2020-02-02 02:02:02.020202+00', 'kept', DEFAULT, '{\"n\": 1.50}');";
+    let config = "[resource.notes]\nread_only = [\"made_at\", \"made_by\"]\nhidden = [\"secret\"]";
+    let server = Server::configured(sql, &["notes"], config).await;
+    let otto = Visitor::new(&server, "otto");
+    let (page, restore) = ("/console/notes/1", "/console/notes/1/restore");
+    let typed = otto.get(page).await.expect(200).form(page).with("f.body", "his");
+    let row = "SELECT concat_ws('|', body, made_at AT TIME ZONE 'UTC', secret, twice, made_by, version) FROM notes";
+    for (body, version) in [("b", 3), ("his", 5)] {
+        server.delete("/notes/1", None).await.expect(204);
+        let gone = if body == "b" { otto.get(page).await } else { otto.post(page, &typed).await };
+        let gone = gone.expect(410).hides(&["kept"]);
+        otto.post(restore, &gone.form(restore)).await.expect(303);
+        let wanted = format!(
+            "{body}|2020-02-02 02:02:02.020202|kept|{body}{body}|{{\"n\": 1.50}}|{version}"
+        );
+        assert_eq!(server.value(row).await, Some(wanted));
+    }
+    // A new record under the old id begins with the defaults.
+    server.delete("/notes/1", None).await.expect(204);
+    let put = server.request(Method::PUT, "/notes/1").header("if-none-match", "*");
+    let put = put.header("content-type", "application/json").body(r#"{"body": "c"}"#);
+    assert_eq!(put.send().await.unwrap().status(), 201);
+    assert_eq!(server.value("SELECT secret FROM notes").await.as_deref(), Some("new"));
+}
+
 #[tokio::test]
 async fn composite_keys_and_references_lead_on() {
     let sql = "

@@ -123,10 +123,7 @@ impl Parts<'_> {
 
     fn total(&self) -> String {
         if self.count {
-            format!(
-                "(SELECT count(*) FROM {} AS t WHERE {})",
-                self.resource.table, self.filter
-            )
+            format!("(SELECT count(*) FROM {} AS t WHERE {})", self.resource.table, self.filter)
         } else {
             "NULL::int8".to_owned()
         }
