@@ -70,11 +70,7 @@ pub(super) async fn page(State(app): State<App>, here: Here) -> Result<Response,
     let list = here::list(resource);
     let address = format!("{list}/-/deleted");
     let page = Page {
-        shell: Shell::new(
-            format!("Deleted from {label}"),
-            &here.visitor,
-            here.crumbs(None, Some("Deleted")),
-        ),
+        shell: here.shell(format!("Deleted from {label}"), None, Some("Deleted")),
         rows: deletions.into_iter().map(|(key, gone)| line(&here, &key, gone)).collect(),
         first: before.map(|_| address.clone()),
         older: older.map(|Before { xid, seq }| format!("{address}?before={xid}.{seq}")),

@@ -247,21 +247,7 @@ mod tests {
     use super::*;
 
     fn column(kind: Kind, not_null: bool) -> Column {
-        Column {
-            name: "c".to_owned(),
-            quoted: "\"c\"".to_owned(),
-            sql_type: String::new(),
-            cast_type: String::new(),
-            canonical: String::new(),
-            kind,
-            not_null,
-            default: None,
-            default_volatile: false,
-            managed: false,
-            read_only: false,
-            hidden: false,
-            comment: None,
-        }
+        Column::plain("c", kind, not_null)
     }
 
     #[test]
