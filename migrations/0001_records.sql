@@ -546,6 +546,9 @@ begin
             format('The owner of schema counterfoil runs: select counterfoil.entrust(%L)', current_user));
     end if;
 
+    -- One adoption at a time. Two at once would both find the name free, and would get into each other's way over the functions and
+    -- the grants that they make, in words that nobody understands. Ahead of the table's own lock everywhere, so that there is no deadlock.
+    lock table counterfoil.resource in share row exclusive mode;
     -- One strong lock at once where the column is missing: a weaker one first would invite a deadlock.
     if exists (select from pg_attribute a where a.attrelid = relation and a.attname = version_column) then
         execute format('lock table only %s in share row exclusive mode', relation);
@@ -685,6 +688,7 @@ begin
         perform counterfoil.refuse(format('only the owner of %s may release it', known.relation),
             format('Run this as role %s.', pg_get_userbyid(known.relowner)));
     end if;
+    lock table counterfoil.resource in share row exclusive mode;
     if known.oid is not null then
         execute format('lock table only %s in access exclusive mode', known.relation);
     end if;

@@ -232,6 +232,29 @@ pub fn quote_literal(text: &str) -> String {
 }
 
 #[cfg(test)]
+impl Column {
+    /// A column as tests need one.
+    pub fn sample(name: &str, kind: Kind, not_null: bool) -> Self {
+        Self {
+            name: name.to_owned(),
+            quoted: quote_identifier(name),
+            sql_type: String::new(),
+            cast_type: String::new(),
+            canonical: String::new(),
+            kind,
+            plain: false,
+            not_null,
+            default: None,
+            default_volatile: false,
+            managed: false,
+            read_only: false,
+            hidden: false,
+            comment: None,
+        }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -2,13 +2,13 @@
 //! between, the page comes back and shows what.
 
 use askama::Template;
-use axum::extract::{Request, State};
+use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
 
 use crate::catalog::key::Key;
 use crate::console::difference::Shown;
 use crate::console::flash::{Flash, What};
-use crate::console::here::{self, Here};
+use crate::console::here::{self, Here, Sent};
 use crate::console::record::{self, Fixed};
 use crate::console::reply::{self, Failure, Shell};
 use crate::console::write::{self, Draft};
@@ -84,11 +84,7 @@ fn asking(
     };
     let word = if moved.is_some() { "Conflict" } else { "Delete" };
     let page = Page {
-        shell: Shell::new(
-            format!("{word} – {title}"),
-            &here.visitor,
-            here.crumbs(Some((key, &title)), Some("Delete")),
-        ),
+        shell: here.shell(format!("{word} – {title}"), Some((key, &title)), Some("Delete")),
         title,
         address: here::address(&here.resource, key),
         version,
@@ -102,11 +98,8 @@ fn asking(
 /// `POST /console/{resource}/{id}/delete`
 pub(super) async fn confirm(
     State(app): State<App>,
-    here: Here,
-    request: Request,
+    Sent { here, key, form }: Sent,
 ) -> Result<Response, Failure> {
-    let key = here.key()?;
-    let form = here::form(&app, request).await?;
     let version = form.version("version")?;
     match Draft::delete(&key, version).write(&app, &here).await {
         Ok(Outcome::Deleted(_)) => {

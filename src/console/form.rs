@@ -187,22 +187,7 @@ mod tests {
     use crate::catalog::kind::Kind;
 
     fn column(kind: Kind, not_null: bool) -> Column {
-        Column {
-            name: "memo".to_owned(),
-            quoted: String::new(),
-            sql_type: String::new(),
-            cast_type: String::new(),
-            canonical: String::new(),
-            kind,
-            plain: false,
-            not_null,
-            default: None,
-            default_volatile: false,
-            managed: false,
-            read_only: false,
-            hidden: false,
-            comment: None,
-        }
+        Column::sample("memo", kind, not_null)
     }
 
     fn submit(column: &Column, inputs: &[(&str, &str)]) -> Result<Option<String>, String> {

@@ -60,11 +60,7 @@ pub(super) fn answer(
         prefix = "Conflict";
     }
     let page = Page {
-        shell: Shell::new(
-            format!("{prefix} – {title}"),
-            &here.visitor,
-            here.crumbs(Some((key, &title)), None),
-        ),
+        shell: here.shell(format!("{prefix} – {title}"), Some((key, &title)), None),
         title,
         address: here::address(resource, key),
         list: here::list(resource),

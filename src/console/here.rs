@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use axum::extract::{DefaultBodyLimit, FromRequest as _, FromRequestParts, Request};
+use axum::extract::{DefaultBodyLimit, FromRequest, FromRequestParts, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Uri};
 
 use crate::catalog::key::Key;
 use crate::catalog::{Catalog, Resource};
 use crate::console::form::Submitted;
-use crate::console::reply::{Crumb, Failure};
+use crate::console::reply::{Crumb, Failure, Shell};
 use crate::console::visitor::Visitor;
 use crate::console::words;
 use crate::error::{Code, Error};
@@ -82,8 +82,18 @@ impl Here {
         Some(crate::version::Version(number))
     }
 
+    /// The surroundings of a page of the resource: of its rows, of this record of it, or of something of theirs.
+    pub(super) fn shell(
+        &self,
+        title: impl Into<String>,
+        record: Option<(&Key, &str)>,
+        last: Option<&str>,
+    ) -> Shell {
+        Shell::new(title, &self.visitor, self.crumbs(record, last))
+    }
+
     /// The way to the resource's rows, then to its record, then on.
-    pub(super) fn crumbs(&self, record: Option<(&Key, &str)>, last: Option<&str>) -> Vec<Crumb> {
+    fn crumbs(&self, record: Option<(&Key, &str)>, last: Option<&str>) -> Vec<Crumb> {
         let resource = &self.resource;
         let mut crumbs = vec![Crumb::to(words::label(&resource.name), list(resource))];
         if let Some((key, title)) = record {
@@ -94,6 +104,26 @@ impl Here {
             crumb.address = String::new();
         }
         crumbs
+    }
+}
+
+/// A form that was sent to a page of a record.
+pub(super) struct Sent {
+    /// Where to.
+    pub(super) here: Here,
+    /// The record.
+    pub(super) key: Key,
+    /// What was sent.
+    pub(super) form: Submitted,
+}
+
+impl FromRequest<App> for Sent {
+    type Rejection = Failure;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, Failure> {
+        let here = Here::find(app.catalog.load_full(), request.uri(), request.headers())?;
+        let key = here.key()?;
+        Ok(Self { key, form: form(app, request).await?, here })
     }
 }
 

@@ -90,11 +90,7 @@ pub(super) async fn page(State(app): State<App>, here: Here) -> Result<Response,
     let older = entries.last().filter(|_| more).map(|e| Version(e.version));
     let line = |entry| Line::of(entry, from, to, current, deleted);
     let page = Page {
-        shell: Shell::new(
-            format!("History of {title}"),
-            &here.visitor,
-            here.crumbs(Some((&key, &title)), Some("History")),
-        ),
+        shell: here.shell(format!("History of {title}"), Some((&key, &title)), Some("History")),
         title,
         address: here::address(&here.resource, &key),
         logged: here.resource.history,

@@ -336,11 +336,7 @@ pub(super) fn answer(here: &Here, key: &Key, conflict: &Conflict, asked: &Asked)
         asked.error.as_ref().map_or(422, Error::status)
     };
     let page = Page {
-        shell: Shell::new(
-            format!("Conflict – {title}"),
-            &here.visitor,
-            here.crumbs(Some((key, &title)), Some("Conflict")),
-        ),
+        shell: here.shell(format!("Conflict – {title}"), Some((key, &title)), Some("Conflict")),
         address: here::address(resource, key),
         base: asked.base,
         current: current.version,

@@ -4,6 +4,7 @@
 
 mod assets;
 mod delete;
+mod deleted;
 mod difference;
 mod events;
 mod field;
@@ -46,6 +47,7 @@ pub(crate) fn router() -> Router<App> {
         .route("/console/-/you", get(visitor::page).post(visitor::rename))
         .route("/console/{resource}", get(rows::page).post(record::create))
         .route("/console/{resource}/-/new", get(record::blank))
+        .route("/console/{resource}/-/deleted", get(deleted::page))
         .route("/console/{resource}/{id}", get(record::page).post(record::save))
         .route("/console/{resource}/{id}/merge", post(resolve::save))
         .route("/console/{resource}/{id}/delete", get(delete::page).post(delete::confirm))

@@ -14,7 +14,7 @@ use crate::console::difference::Shown;
 use crate::console::field::{Field, Link};
 use crate::console::flash::{Flash, What};
 use crate::console::form::{self, Errors, Submitted};
-use crate::console::here::{self, Here};
+use crate::console::here::{self, Here, Sent};
 use crate::console::reply::{self, Failure, Shell};
 use crate::console::value::{self, Written};
 use crate::console::write::{self, Draft};
@@ -121,11 +121,8 @@ pub(super) async fn page(State(app): State<App>, here: Here) -> Result<Response,
 /// `POST /console/{resource}/{id}`
 pub(super) async fn save(
     State(app): State<App>,
-    here: Here,
-    request: Request,
+    Sent { here, key, form }: Sent,
 ) -> Result<Response, Failure> {
-    let key = here.key()?;
-    let form = here::form(&app, request).await?;
     let base = form.version("base")?;
     if let Some(error) = form::stray(&here.resource, &form) {
         return again(&app, &here, &key, &form, Errors::new(), Some(error)).await;
@@ -134,10 +131,8 @@ pub(super) async fn save(
     if !changes.errors.is_empty() {
         return again(&app, &here, &key, &form, changes.errors, None).await;
     }
-    let address = here::address(&here.resource, &key);
     if changes.members.is_empty() {
-        let flash = Flash::new(What::Unchanged, base, address.as_str());
-        return Ok(reply::see_other(&address, Some(&flash)));
+        return Ok(reply::done(&here, &key, What::Unchanged, base));
     }
     let members = changes.members.clone();
     let draft = Draft::patch(&here, &key, base, changes.members);
@@ -147,10 +142,7 @@ pub(super) async fn save(
         return again(&app, &here, &key, &form, form::errors_of(&error), Some(error)).await;
     }
     let written = draft.write(&app, &here);
-    let done = |what, version| {
-        let flash = Flash::new(what, version, address.as_str());
-        Ok(reply::see_other(&address, Some(&flash)))
-    };
+    let done = |what, version| Ok(reply::done(&here, &key, what, version));
     match written.await {
         Ok(Outcome::Applied(row)) => done(What::Saved, row.version),
         Ok(Outcome::AlreadyApplied(row)) => done(What::Already, row.version),
@@ -203,10 +195,9 @@ fn existing(
     let resource = &here.resource;
     let title = title(resource, values, key);
     let problem = error.and_then(|error| Problem::of(&fields, Some(error)));
-    let crumbs = here.crumbs(Some((key, &title)), None);
     let prefix = if problem.is_some() { "Not saved – " } else { "" };
     let page = Page {
-        shell: Shell::new(format!("{prefix}{title}"), &here.visitor, crumbs),
+        shell: here.shell(format!("{prefix}{title}"), Some((key, &title)), None),
         resource,
         title,
         address: here::address(resource, key),
@@ -240,7 +231,7 @@ pub(super) async fn create(
     let (errors, error) = if let Some(error) = form::stray(&here.resource, &form) {
         (changes.errors, error)
     } else if changes.errors.is_empty() {
-        let draft = Draft::create(&here, None, changes.members);
+        let draft = Draft::create(&here, changes.members);
         match draft.write(&app, &here).await {
             Ok(Outcome::Created(row, key)) => {
                 let address = here::address(&here.resource, &key);
@@ -261,15 +252,9 @@ fn unborn(here: &Here, fields: Vec<Field>, error: Option<&Error>) -> Response {
     let resource = &here.resource;
     let problem = error.and_then(|error| Problem::of(&fields, Some(error)));
     let prefix = if problem.is_some() { "Not saved – " } else { "" };
-    let crumbs = here.crumbs(None, None).into_iter().map(|mut crumb| {
-        crumb.address = here::list(resource);
-        crumb
-    });
-    let mut crumbs: Vec<_> = crumbs.collect();
-    crumbs.push(reply::Crumb::here("New"));
     let title = format!("New row in {}", words::label(&resource.name));
     let page = Page {
-        shell: Shell::new(format!("{prefix}{title}"), &here.visitor, crumbs),
+        shell: here.shell(format!("{prefix}{title}"), None, Some("New")),
         resource,
         title,
         address: here::list(resource),

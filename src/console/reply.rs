@@ -6,12 +6,14 @@ use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, LOCATION, SET_COOKIE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 
+use crate::catalog::key::Key;
 use crate::console::assets;
-use crate::console::flash::{self, Flash};
+use crate::console::flash::{self, Flash, What};
 use crate::console::form::Submitted;
-use crate::console::here::Here;
+use crate::console::here::{self, Here};
 use crate::console::visitor::Visitor;
 use crate::error::{Code, Error};
+use crate::version::Version;
 
 /// What surrounds every page.
 #[derive(Clone, Debug)]
@@ -96,6 +98,13 @@ pub(super) fn see_other(address: &str, flash: Option<&Flash>) -> Response {
     response
 }
 
+/// Back to the record, after this was done to it.
+pub(super) fn done(here: &Here, key: &Key, what: What, version: Version) -> Response {
+    let address = here::address(&here.resource, key);
+    let flash = Flash::new(what, version, address.as_str());
+    see_other(&address, Some(&flash))
+}
+
 /// Sets a cookie of the console for some seconds; none takes it away.
 pub(super) fn set_cookie(response: &mut Response, name: &str, value: &str, seconds: u32) {
     let cookie =
@@ -120,7 +129,7 @@ struct KeptPage<'e> {
 /// be sent again.
 pub(super) fn kept(here: &Here, address: &str, form: &Submitted, error: &Error) -> Response {
     let html = KeptPage {
-        shell: Shell::new("Not saved", &here.visitor, here.crumbs(None, Some("Not saved"))),
+        shell: here.shell("Not saved", None, Some("Not saved")),
         title: if error.status() < 500 { "Not saved" } else { "Not saved yet" },
         message: error.message(),
         address,

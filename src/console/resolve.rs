@@ -1,13 +1,13 @@
 //! Takes the merge form: decisions about two people's changes, written over exactly the version that
 //! the form was made against. If the record moved again, the form comes back with what still holds.
 
-use axum::extract::{Request, State};
+use axum::extract::State;
 use axum::response::Response;
 
 use crate::catalog::key::Key;
-use crate::console::flash::{Flash, What};
+use crate::console::flash::What;
 use crate::console::form::{self, Submitted};
-use crate::console::here::{self, Here};
+use crate::console::here::{self, Here, Sent};
 use crate::console::merge::{self, Asked};
 use crate::console::reply::{self, Failure};
 use crate::console::write::Draft;
@@ -21,11 +21,8 @@ use crate::version::Version;
 /// `POST /console/{resource}/{id}/merge`
 pub(super) async fn save(
     State(app): State<App>,
-    here: Here,
-    request: Request,
+    Sent { here, key, form }: Sent,
 ) -> Result<Response, Failure> {
-    let key = here.key()?;
-    let form = here::form(&app, request).await?;
     let address = format!("{}/merge", here::address(&here.resource, &key));
     let saved = decide(&app, &here, &key, &form).await;
     Ok(saved.unwrap_or_else(|error| reply::kept(&here, &address, &form, &error)))
@@ -52,7 +49,7 @@ async fn decide(app: &App, here: &Here, key: &Key, form: &Submitted) -> Result<R
         return Ok(merge::answer(here, key, &conflict, &asked));
     }
     match merge::chosen(&here.resource, &units, form) {
-        Ok(members) if members.is_empty() => Ok(done(here, key, What::Kept, onto)),
+        Ok(members) if members.is_empty() => Ok(reply::done(here, key, What::Kept, onto)),
         Ok(members) => write(app, here, key, asked, conflict, onto, members).await,
         Err(errors) => {
             let asked = Asked { errors, ..asked };
@@ -117,8 +114,10 @@ async fn write(
 ) -> Result<Response, Error> {
     let draft = Draft::merge(here, key, (asked.base, onto), members);
     let error: Error = match draft.write(app, here).await {
-        Ok(Outcome::Applied(row)) => return Ok(done(here, key, What::Merged, row.version)),
-        Ok(Outcome::AlreadyApplied(row)) => return Ok(done(here, key, What::Already, row.version)),
+        Ok(Outcome::Applied(row)) => return Ok(reply::done(here, key, What::Merged, row.version)),
+        Ok(Outcome::AlreadyApplied(row)) => {
+            return Ok(reply::done(here, key, What::Already, row.version));
+        }
         Ok(Outcome::Gone(gone)) => return Ok(gone::answer(here, key, gone, asked.yours, None)),
         Ok(Outcome::Refused(error)) | Err(error) => error,
         Ok(Outcome::Conflict(_)) => {
@@ -132,10 +131,4 @@ async fn write(
     };
     let asked = Asked { errors: form::errors_of(&error), error: Some(error), ..asked };
     Ok(merge::answer(here, key, &conflict, &asked))
-}
-
-fn done(here: &Here, key: &Key, what: What, version: Version) -> Response {
-    let address = here::address(&here.resource, key);
-    let flash = Flash::new(what, version, address.as_str());
-    reply::see_other(&address, Some(&flash))
 }

@@ -1,14 +1,14 @@
 //! Brings an older version back: a conditional write over the current version, or, where the record
 //! was deleted, a creation that continues its versions.
 
-use axum::extract::{Request, State};
+use axum::extract::State;
 use axum::response::Response;
 
 use crate::catalog::Column;
 use crate::catalog::key::Key;
-use crate::console::flash::{Flash, What};
+use crate::console::flash::What;
 use crate::console::form::Submitted;
-use crate::console::here::{self, Here};
+use crate::console::here::{self, Here, Sent};
 use crate::console::reply::{self, Failure};
 use crate::console::write::{self, Draft};
 use crate::console::{gone, resolve};
@@ -25,11 +25,8 @@ use crate::version::Version;
 /// one; `deleted` says that the latter was a deletion.
 pub(super) async fn restore(
     State(app): State<App>,
-    here: Here,
-    request: Request,
+    Sent { here, key, form }: Sent,
 ) -> Result<Response, Failure> {
-    let key = here.key()?;
-    let form = here::form(&app, request).await?;
     let address = format!("{}/restore", here::address(&here.resource, &key));
     let restored = if form.get("deleted").is_some() {
         revive(&app, &here, &key, &form).await
@@ -45,8 +42,8 @@ async fn go_back(app: &App, here: &Here, key: &Key, form: &Submitted) -> Result<
     let members = at(app, here, key, form.version("version")?).await?;
     let draft = Draft::patch(here, key, current, members.clone());
     match draft.write(app, here).await? {
-        Outcome::Applied(row) => Ok(done(here, key, What::Restored, row.version)),
-        Outcome::AlreadyApplied(row) => Ok(done(here, key, What::Already, row.version)),
+        Outcome::Applied(row) => Ok(reply::done(here, key, What::Restored, row.version)),
+        Outcome::AlreadyApplied(row) => Ok(reply::done(here, key, What::Already, row.version)),
         Outcome::Conflict(_) => resolve::meet(app, here, key, current, members).await,
         Outcome::Gone(gone) => Ok(gone::answer(here, key, gone, members, None)),
         Outcome::Refused(error) => Err(error),
@@ -58,8 +55,7 @@ async fn go_back(app: &App, here: &Here, key: &Key, form: &Submitted) -> Result<
 async fn at(app: &App, here: &Here, key: &Key, version: Version) -> Result<Vec<Member>, Error> {
     let found = write::read_version(app, here, key, version).await?;
     let (Found::Row(Row { json, .. }) | Found::Gone(Gone { last: Some(json), .. })) = found else {
-        let message = format!("Version {version} is no longer kept");
-        return Err(Error::new(Code::NotFound, message));
+        return Err(not_kept(version));
     };
     let mut members = json::read_object(json.as_bytes())?;
     // A column may have been dropped since, or be kept from bodies now.
@@ -67,19 +63,23 @@ async fn at(app: &App, here: &Here, key: &Key, version: Version) -> Result<Vec<M
     Ok(members)
 }
 
-/// Creates the record again, with the visitor's changes where the form has some.
+fn not_kept(version: Version) -> Error {
+    Error::new(Code::NotFound, format!("Version {version} is no longer kept"))
+}
+
+/// Creates the record again with all that it was, also what no form shows, and with the visitor's changes
+/// where the form has some.
 async fn revive(app: &App, here: &Here, key: &Key, form: &Submitted) -> Result<Response, Error> {
     let version = form.version("version")?;
-    let mut members = at(app, here, key, version).await?;
+    let last = write::read_whole(app, here, key, version).await?;
+    let last = json::read_object(last.ok_or_else(|| not_kept(version))?.as_bytes())?;
     let changes = resolve::yours(here, form);
-    members.retain(|(name, _)| changes.iter().all(|(changed, _)| changed != name));
-    members.extend(changes.iter().cloned());
-    let restored = Draft::create(here, Some(key), members).write(app, here).await?;
+    let restored = Draft::revive(here, key, last, changes.clone()).write(app, here).await?;
     match restored {
-        Outcome::Created(row, _) => Ok(done(here, key, What::Restored, row.version)),
+        Outcome::Created(row, _) => Ok(reply::done(here, key, What::Restored, row.version)),
         // Somebody was faster: the visitor's changes meet the row that is there.
         Outcome::Unwanted(Conflict { current: Some(row), .. }) if changes.is_empty() => {
-            Ok(done(here, key, What::Already, row.version))
+            Ok(reply::done(here, key, What::Already, row.version))
         }
         Outcome::Unwanted(_) => resolve::meet(app, here, key, version, changes).await,
         Outcome::Gone(gone) => Ok(gone::answer(here, key, gone, changes, None)),
@@ -89,10 +89,4 @@ async fn revive(app: &App, here: &Here, key: &Key, form: &Submitted) -> Result<R
         },
         _ => Err(conflict::missing(&here.resource)),
     }
-}
-
-fn done(here: &Here, key: &Key, what: What, version: Version) -> Response {
-    let address = here::address(&here.resource, key);
-    let flash = Flash::new(what, version, address.as_str());
-    reply::see_other(&address, Some(&flash))
 }

@@ -164,7 +164,7 @@ fn answer(here: &Here, read: Result<Found, Error>) -> Response {
     let choices = shown.map(|c| choice(&c.name, &words::label(&c.name)));
     let label = words::label(&resource.name);
     let page = Page {
-        shell: Shell::new(label.as_str(), &here.visitor, here.crumbs(None, None)),
+        shell: here.shell(label.as_str(), None, None),
         resource,
         label,
         address: here::list(resource),

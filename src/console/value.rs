@@ -247,22 +247,7 @@ mod tests {
     use super::*;
 
     fn column(kind: Kind, not_null: bool) -> Column {
-        Column {
-            name: "c".to_owned(),
-            quoted: "\"c\"".to_owned(),
-            sql_type: String::new(),
-            cast_type: String::new(),
-            canonical: String::new(),
-            kind,
-            plain: false,
-            not_null,
-            default: None,
-            default_volatile: false,
-            managed: false,
-            read_only: false,
-            hidden: false,
-            comment: None,
-        }
+        Column::sample("c", kind, not_null)
     }
 
     #[test]

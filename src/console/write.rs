@@ -51,18 +51,18 @@ impl Draft {
         Self::on(key, base, Verb::Delete, Ok(Change::Delete))
     }
 
-    /// A record where there is none: new, or deleted.
-    pub(super) fn create(here: &Here, key: Option<&Key>, members: Vec<Member>) -> Self {
-        let change = body::create(&here.resource, key, members);
-        Self {
-            key: key.cloned(),
-            verb: Verb::Create,
-            change: change.map(Change::Create),
-            precondition: Precondition {
-                if_match: None,
-                if_none_match: key.map(|_| Condition::Any),
-            },
-        }
+    /// A new record.
+    pub(super) fn create(here: &Here, members: Vec<Member>) -> Self {
+        let change = body::create(&here.resource, None, members).map(Change::Create);
+        let precondition = Precondition { if_match: None, if_none_match: None };
+        Self { key: None, verb: Verb::Create, change, precondition }
+    }
+
+    /// A deleted record brought back as `last` has it, with these changes, if nobody was faster.
+    pub(super) fn revive(here: &Here, key: &Key, last: Vec<Member>, changes: Vec<Member>) -> Self {
+        let change = body::revive(&here.resource, key, last, changes).map(Change::Create);
+        let precondition = Precondition { if_match: None, if_none_match: Some(Condition::Any) };
+        Self { key: Some(key.clone()), verb: Verb::Create, change, precondition }
     }
 
     fn on(key: &Key, version: Version, verb: Verb, change: Result<Change, Error>) -> Self {
@@ -138,6 +138,23 @@ pub(super) async fn read_version(
     let (resource, key) = (here.resource.clone(), key.clone());
     let read = app.db.read(move |conn| {
         async move { history::read_version(conn, &resource, &key, version).await }.boxed()
+    });
+    read.await.map_err(|fault| app.failure(&fault))
+}
+
+/// Reads all of a record as it stood at a version, also what is not to be shown; `None` where that is not kept.
+///
+/// # Errors
+/// What the database could not do.
+pub(super) async fn read_whole(
+    app: &App,
+    here: &Here,
+    key: &Key,
+    version: Version,
+) -> Result<Option<String>, Error> {
+    let (resource, key) = (here.resource.clone(), key.clone());
+    let read = app.db.read(move |conn| {
+        async move { history::read_whole(conn, &resource, &key, version).await }.boxed()
     });
     read.await.map_err(|fault| app.failure(&fault))
 }

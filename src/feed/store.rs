@@ -290,7 +290,11 @@ pub fn position(xid: Option<String>, seq: Option<i64>) -> Result<Position, Fault
     }
 }
 
-fn number(xid: &str) -> Result<u64, Fault> {
+/// The number of a transaction, as the database gives it.
+///
+/// # Errors
+/// Where it is none.
+pub fn number(xid: &str) -> Result<u64, Fault> {
     xid.parse().map_err(|_| Fault::Unexpected("a transaction has no number".to_owned()))
 }
 

@@ -2,8 +2,9 @@
 
 use std::borrow::Cow;
 
-use sqlx::Row as _;
-use sqlx::postgres::{PgConnection, PgRow};
+use sqlx::postgres::{PgArguments, PgConnection, PgRow};
+use sqlx::query::Query;
+use sqlx::{Postgres, Row as _};
 
 use crate::db::fault::Fault;
 use crate::db::transaction::{End, Work};
@@ -47,25 +48,29 @@ impl<W: Work<Output = Result<Answer, Error>>> Work for Once<W> {
 
 /// Takes the key; waits for whoever is about to take it. False where it is taken.
 async fn begin(conn: &mut PgConnection, claim: &Claim) -> Result<bool, Fault> {
-    let claimed = sqlx::query(
+    let claimed = claiming(
+        claim,
         "WITH claimed AS (INSERT INTO counterfoil.operation \
-         (tenant, key, id, fingerprint, kind, method, path, actor, expires_at) \
-         VALUES ($1, $2, $3::uuid, $4, $5, $6, $7, $8, clock_timestamp() + make_interval(hours => $9)) \
+         (tenant, key, fingerprint, kind, method, path, actor, id, expires_at) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8::uuid, clock_timestamp() + make_interval(hours => $9)) \
          ON CONFLICT (tenant, key) DO NOTHING RETURNING id) \
          SELECT set_config('counterfoil.operation', id::text, true) FROM claimed",
-    )
-    .bind(&claim.tenant)
-    .bind(&claim.key)
-    .bind(claim.id.to_string())
-    .bind(claim.fingerprint.0.as_slice())
-    .bind(claim.kind)
-    .bind(&claim.method)
-    .bind(&claim.path)
-    .bind(&claim.actor)
-    .bind(claim.keep_hours)
-    .fetch_optional(conn)
-    .await?;
-    Ok(claimed.is_some())
+    );
+    let claimed = claimed.bind(claim.id.to_string()).bind(claim.keep_hours);
+    Ok(claimed.fetch_optional(conn).await?.is_some())
+}
+
+/// A statement whose first seven parameters are what a claim says: its tenant and key, the fingerprint, kind, method
+/// and path of its request, and who asks.
+fn claiming<'q>(claim: &'q Claim, text: &'static str) -> Query<'q, Postgres, PgArguments> {
+    sqlx::query(text)
+        .bind(&claim.tenant)
+        .bind(&claim.key)
+        .bind(claim.fingerprint.0.as_slice())
+        .bind(claim.kind)
+        .bind(&claim.method)
+        .bind(&claim.path)
+        .bind(&claim.actor)
 }
 
 /// Reads what stands under a key that is taken; `None` where it waits to be run again, and is ours
@@ -107,23 +112,15 @@ fn stored(found: &PgRow) -> Result<Answer, Fault> {
 }
 
 async fn take_over(conn: &mut PgConnection, claim: &Claim) -> Result<bool, Fault> {
-    let taken = sqlx::query(
+    let taken = claiming(
+        claim,
         "WITH claimed AS (UPDATE counterfoil.operation SET status = 'running', \
          attempts = CASE WHEN fingerprint = $3 THEN attempts + 1 ELSE 1 END, fingerprint = $3, \
          kind = $4, method = $5, path = $6, actor = $7 \
          WHERE tenant = $1 AND key = $2 AND status = 'retryable' RETURNING id) \
          SELECT set_config('counterfoil.operation', id::text, true) FROM claimed",
-    )
-    .bind(&claim.tenant)
-    .bind(&claim.key)
-    .bind(claim.fingerprint.0.as_slice())
-    .bind(claim.kind)
-    .bind(&claim.method)
-    .bind(&claim.path)
-    .bind(&claim.actor)
-    .fetch_optional(conn)
-    .await?;
-    Ok(taken.is_some())
+    );
+    Ok(taken.fetch_optional(conn).await?.is_some())
 }
 
 /// Writes down an attempt that came to nothing, in a transaction of its own; waits for whoever holds
@@ -136,10 +133,11 @@ pub async fn fail(
     claim: &Claim,
     failed: Failed,
 ) -> Result<Option<Standing>, Fault> {
-    let found = sqlx::query_as::<_, (String, String)>(
+    let failure = claiming(
+        claim,
         "INSERT INTO counterfoil.operation AS o \
-         (tenant, key, id, fingerprint, kind, method, path, actor, expires_at, status, evidence) \
-         VALUES ($1, $2, $3::uuid, $4, $5, $6, $7, $8, clock_timestamp() + make_interval(hours => $9), \
+         (tenant, key, fingerprint, kind, method, path, actor, id, expires_at, status, evidence) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8::uuid, clock_timestamp() + make_interval(hours => $9), \
          'retryable', jsonb_build_object('failures', jsonb_build_array(jsonb_build_object( \
          'at', clock_timestamp(), 'code', $10::text, 'request_id', $11::text)))) \
          ON CONFLICT (tenant, key) DO UPDATE SET fingerprint = excluded.fingerprint, \
@@ -151,22 +149,14 @@ pub async fn fail(
          (coalesce(o.evidence->'failures', '[]') - ($13 - 1))) \
          WHERE o.status = 'retryable' RETURNING id::text, status",
     )
-    .bind(&claim.tenant)
-    .bind(&claim.key)
     .bind(claim.id.to_string())
-    .bind(claim.fingerprint.0.as_slice())
-    .bind(claim.kind)
-    .bind(&claim.method)
-    .bind(&claim.path)
-    .bind(&claim.actor)
     .bind(claim.keep_hours)
     .bind(failed.code())
     .bind(&claim.request_id)
     .bind(failed.most())
-    .bind(attempt::KEPT)
-    .fetch_optional(conn)
-    .await?;
-    Ok(found.map(|(id, status)| Standing { id, status }))
+    .bind(attempt::KEPT);
+    let Some(found) = failure.fetch_optional(conn).await? else { return Ok(None) };
+    Ok(Some(Standing { id: found.try_get(0)?, status: found.try_get(1)? }))
 }
 
 async fn complete(conn: &mut PgConnection, claim: &Claim, answer: &Answer) -> Result<(), Fault> {

@@ -124,6 +124,30 @@ pub fn patch(
     Reader { resource, key: Some(key), purpose: Purpose::Patch { merge } }.read(members)
 }
 
+/// Reads what brings a deleted record back as it was: `changes`, and over the rest all that its last row holds,
+/// also what no body sets. Only what the database gives by itself is left to it.
+///
+/// # Errors
+/// As [`create`].
+pub fn revive(
+    resource: &Resource,
+    key: &Key,
+    last: Vec<Member>,
+    changes: Vec<Member>,
+) -> Result<Assignments, Error> {
+    let reader = Reader { resource, key: Some(key), purpose: Purpose::Create };
+    let (mut values, claimed) = reader.values(changes)?;
+    for (name, value) in last {
+        // A column may have been dropped since.
+        let place = resource.columns.iter().position(|c| c.name == name && !c.managed);
+        if let Some(place) = place.filter(|&place| values[place].is_none()) {
+            values[place] = Some(value.get().to_owned());
+        }
+    }
+    reader.complete(&mut values)?;
+    Ok(Assignments { claimed, ..reader.assign(values) })
+}
+
 struct Reader<'a> {
     resource: &'a Resource,
     key: Option<&'a Key>,
@@ -132,6 +156,13 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn read(&self, members: Vec<Member>) -> Result<Assignments, Error> {
+        let (mut values, claimed) = self.values(members)?;
+        self.complete(&mut values)?;
+        Ok(Assignments { claimed, ..self.assign(values) })
+    }
+
+    /// The value of each column that the members set, and the parts of the key that they name.
+    fn values(&self, members: Vec<Member>) -> Result<(Vec<Option<String>>, Vec<Claim>), Error> {
         let mut values: Vec<Option<String>> = vec![None; self.resource.columns.len()];
         let mut claimed = Vec::new();
         for (name, value) in members {
@@ -158,8 +189,7 @@ impl Reader<'_> {
                 Taken::Contradiction => return Err(contradiction(column)),
             }
         }
-        self.complete(&mut values)?;
-        Ok(Assignments { claimed, ..self.assign(values) })
+        Ok((values, claimed))
     }
 
     /// What becomes of a value; a client may send back the whole row it read.

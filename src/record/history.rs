@@ -122,17 +122,9 @@ pub async fn read_version(
     key: &Key,
     version: Version,
 ) -> Result<Found, Fault> {
-    let text = format!(
-        "SELECT c.op = 'delete', c.\"by\", {}, {} FROM counterfoil.change AS c \
-         WHERE c.resource = {} AND c.id = {} AND c.version = ${}",
-        moment("c.at"),
-        document(resource, "c.doc"),
-        name_literal(resource),
-        record_id(resource),
-        resource.key.len() + 1,
-    );
-    let query = bind_key(sqlx::query(AssertSqlSafe(text)), key).bind(version.0);
-    let Some(found) = query.fetch_optional(conn).await? else {
+    let (at, document) = (moment("c.at"), document(resource, "c.doc"));
+    let columns = format!("c.op = 'delete', c.\"by\", {at}, {document}");
+    let Some(found) = logged(conn, resource, key, version, &columns).await? else {
         return Ok(Found::Missing);
     };
     let json: String = found.try_get(3)?;
@@ -142,4 +134,37 @@ pub async fn read_version(
     } else {
         Found::Row(Row { version, json })
     })
+}
+
+/// Reads one version of a record whole, with what callers may not know of; `None` where the log no longer keeps it.
+///
+/// # Errors
+/// Those of the database.
+pub async fn read_whole(
+    conn: &mut PgConnection,
+    resource: &Resource,
+    key: &Key,
+    version: Version,
+) -> Result<Option<String>, Fault> {
+    let found = logged(conn, resource, key, version, "c.doc::text").await?;
+    Ok(found.map(|row| row.try_get(0)).transpose()?)
+}
+
+/// These columns of a version's row in the log.
+async fn logged(
+    conn: &mut PgConnection,
+    resource: &Resource,
+    key: &Key,
+    version: Version,
+    columns: &str,
+) -> Result<Option<PgRow>, Fault> {
+    let text = format!(
+        "SELECT {columns} FROM counterfoil.change AS c \
+         WHERE c.resource = {} AND c.id = {} AND c.version = ${}",
+        name_literal(resource),
+        record_id(resource),
+        resource.key.len() + 1,
+    );
+    let query = bind_key(sqlx::query(AssertSqlSafe(text)), key).bind(version.0);
+    Ok(query.fetch_optional(conn).await?)
 }

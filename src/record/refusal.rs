@@ -291,18 +291,21 @@ fn unfit(resource: &Resource, field: &str) -> Error {
     Error::field(Code::InvalidValue, field, message)
 }
 
-/// The first column of the body whose value its type refuses, as PostgreSQL judges it.
+/// The first column of the body whose value its type refuses, as PostgreSQL judges it, where it may be named.
 async fn invalid_field(
     conn: &mut PgConnection,
     write: &Write,
     body: Option<&Assignments>,
 ) -> Result<Option<String>, Fault> {
     let Some(body) = body else { return Ok(None) };
-    Ok(sqlx::query_scalar("SELECT counterfoil.invalid_field($1::regclass, $2::json)")
-        .bind(&write.resource.table)
-        .bind(body.json(&write.resource))
-        .fetch_one(conn)
-        .await?)
+    let field: Option<String> =
+        sqlx::query_scalar("SELECT counterfoil.invalid_field($1::regclass, $2::json)")
+            .bind(&write.resource.table)
+            .bind(body.json(&write.resource))
+            .fetch_one(conn)
+            .await?;
+    let hidden = |name: &str| write.resource.columns.iter().any(|c| c.name == name && c.hidden);
+    Ok(field.filter(|name| !hidden(name)))
 }
 
 fn invalid_key() -> Error {

@@ -7,7 +7,7 @@ use reqwest::header::HeaderMap;
 use reqwest::redirect::Policy;
 use reqwest::{Client, Method, RequestBuilder};
 
-use crate::support::Server;
+use crate::support::{self, Server};
 
 const TABLE: &str = "
     CREATE TABLE invoices (
@@ -461,6 +461,91 @@ async fn a_restore_that_is_refused_keeps_the_changes() {
     let unknown = Form(vec![("version".into(), "77".into()), ("current".into(), "3".into())]);
     let lost = otto.post(&restore, &unknown).await.expect(404);
     lost.shows(&["Version 77 is no longer kept.", "Try again"]);
+}
+
+/// What no form shows and no body sets comes back too; what the database computes, it computes again.
+#[tokio::test]
+async fn a_deleted_row_comes_back_whole() {
+    let sql = "
+        CREATE TABLE notes (id integer PRIMARY KEY, body text, made_at timestamptz NOT NULL DEFAULT now(),
+            secret text NOT NULL DEFAULT 'new', twice text GENERATED ALWAYS AS (body || body) STORED, made_by jsonb);
+        INSERT INTO notes VALUES (1, 'b', '2020-02-02 02:02:02.020202+00', 'kept', DEFAULT, '{\"n\": 1.50}');";
+    let config = "[resource.notes]\nread_only = [\"made_at\", \"made_by\"]\nhidden = [\"secret\"]";
+    let server = Server::configured(sql, &["notes"], config).await;
+    let otto = Visitor::new(&server, "otto");
+    let (page, restore) = ("/console/notes/1", "/console/notes/1/restore");
+    let typed = otto.get(page).await.expect(200).form(page).with("f.body", "his");
+    let row = "SELECT concat_ws('|', body, made_at AT TIME ZONE 'UTC', secret, twice, made_by, version) FROM notes";
+    for (body, version) in [("b", 3), ("his", 5)] {
+        server.delete("/notes/1", None).await.expect(204);
+        let gone = if body == "b" { otto.get(page).await } else { otto.post(page, &typed).await };
+        let gone = gone.expect(410).hides(&["kept"]);
+        otto.post(restore, &gone.form(restore)).await.expect(303);
+        let wanted = format!(
+            "{body}|2020-02-02 02:02:02.020202|kept|{body}{body}|{{\"n\": 1.50}}|{version}"
+        );
+        assert_eq!(server.value(row).await, Some(wanted));
+    }
+    // A new record under the old id begins with the defaults.
+    server.delete("/notes/1", None).await.expect(204);
+    let put = server.request(Method::PUT, "/notes/1").header("if-none-match", "*");
+    let put = put.header("content-type", "application/json").body(r#"{"body": "c"}"#);
+    assert_eq!(put.send().await.unwrap().status(), 201);
+    assert_eq!(server.value("SELECT secret FROM notes").await.as_deref(), Some("new"));
+}
+
+#[tokio::test]
+async fn what_was_deleted_is_listed_with_the_way_back() {
+    let sql = "
+        CREATE TABLE people (id uuid PRIMARY KEY, name text NOT NULL);
+        CREATE TABLE pairs (a text, b text, PRIMARY KEY (a, b));
+        CREATE TABLE tallies (id integer PRIMARY KEY);
+        INSERT INTO people SELECT ('00000000-0000-0000-0000-' || lpad(n::text, 12, '0'))::uuid, 'name ' || n || '<b>' FROM generate_series(1, 120) n;
+        INSERT INTO pairs VALUES ('x,y', '<i>');
+        INSERT INTO tallies VALUES (1), (2);";
+    let server = Server::start(sql, &["people", "pairs"]).await;
+    server.sql("SELECT counterfoil.adopt('tallies', history => false)").await;
+    support::wait_until("the table is served", async || {
+        server.get("/tallies/1").await.status == 200
+    })
+    .await;
+    let otto = Visitor::new(&server, "otto");
+    let list = "/console/people/-/deleted";
+    otto.get("/console/people").await.expect(200).shows(&[list]);
+    otto.get(list).await.expect(200).shows(&["Nothing was deleted."]);
+    let delete = server.request(Method::DELETE, "/people/00000000-0000-0000-0000-000000000001");
+    assert_eq!(delete.header("x-actor", "mina").send().await.unwrap().status(), 204);
+    server.sql("DELETE FROM people; INSERT INTO people SELECT '00000000-0000-0000-0000-000000000005', 'reborn'").await;
+    server.delete("/pairs/x%2Cy,%3Ci%3E", None).await.expect(204);
+    server.sql("DELETE FROM tallies; INSERT INTO tallies VALUES (1)").await;
+
+    // All of them, none twice, newest first, and not the one that is there again.
+    let (mut path, mut found) = (list.to_owned(), Vec::new());
+    loop {
+        let page = otto.get(&path).await.expect(200).hides(&["<b>", "reborn"]);
+        let links = page.html.split("<th role=\"rowheader\" scope=\"row\"><a href=\"").skip(1);
+        found.extend(links.map(|rest| rest.split('"').next().unwrap().to_owned()));
+        let Some((before, _)) = page.html.split_once("\" rel=\"next\"") else { break };
+        path = before.rsplit('"').next().unwrap().to_owned();
+    }
+    assert_eq!(found.len(), 119);
+    assert!(found.last().unwrap().ends_with("000000000001"), "{found:?}");
+    found.sort();
+    found.dedup();
+    assert_eq!(found.len(), 119);
+    otto.get(&path).await.expect(200).shows(&["mina", "name 1&#60;b&#62;", "Newest deletions"]);
+
+    let (restore, list) = ("/console/pairs/x%2Cy,%3Ci%3E/restore", "/console/pairs/-/deleted");
+    let page = otto.get(list).await.expect(200).shows(&["x,y, &#60;i&#62;"]);
+    otto.post(restore, &page.form(restore)).await.expect(303);
+    assert_eq!(server.value("SELECT version FROM pairs").await.as_deref(), Some("3"));
+    otto.get(list).await.expect(200).shows(&["Nothing was deleted."]);
+    // Without history the log does not tell that a row is there again, but the table does.
+    let page = otto.get("/console/tallies/-/deleted").await.expect(200);
+    page.shows(&["/console/tallies/2/restore"]).hides(&["/console/tallies/1/restore"]);
+    for broken in ["x", "1", "1.x", "-1.2", "99999999999999999999.1"] {
+        otto.get(&format!("{list}?before={broken}")).await.expect(400);
+    }
 }
 
 #[tokio::test]

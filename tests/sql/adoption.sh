@@ -198,10 +198,11 @@ clean 'history off and on'
 # race NAME EXPECTED FIRST SECOND ISOLATION: FIRST is done but not committed while SECOND starts and waits for it.
 race() {
     local name=$1 expected=$2 got tries=0
-    mkfifo "$work/in"; psql -XqAtd "$tag" < "$work/in" > "$work/first" 2>&1 & local first=$!
+    # psql empties it only once the pipe is open: the last race's "ready" would be taken for this one's.
+    rm -f "$work/first"; mkfifo "$work/in"; psql -XqAtd "$tag" < "$work/in" > "$work/first" 2>&1 & local first=$!
     exec 9> "$work/in"
     echo "begin; $3; \\echo ready" >&9
-    until grep -q ready "$work/first"; do sleep 0.02; done
+    until grep -qs ready "$work/first"; do sleep 0.02; done
     PGAPPNAME=second q -c "begin isolation level $5; $4; commit" > "$work/second" & local second=$!
     until [ "$(q -c "select count(*) from pg_stat_activity where application_name = 'second' and wait_event_type = 'Lock'")" = 1 ]; do
         tries=$((tries + 1)); if [ $tries -gt 250 ]; then break; fi; sleep 0.02
@@ -229,6 +230,14 @@ run "drop table raced; create table raced (id integer primary key, n integer); s
 race 'insert waits for a deletion (repeatable read)' 'ERROR:  40001' 'delete from raced where id = 1' 'insert into raced values (1, 2)' 'repeatable read'
 race 'two updates' '' 'insert into raced values (9, 1)' "insert into raced values (9, 2) on conflict (id) do update set n = 3" 'read committed'
 is 'an upsert after a wait raises once' 2 'select version from raced where id = 9'
+run "create table one (id integer primary key); create table two (id integer primary key); alter table one owner to $owner; alter table two owner to $owner"
+race 'two adoptions of one name' 'ERROR:  CF001' "select counterfoil.adopt('one', 'same')" "select counterfoil.adopt('two', 'same')" 'read committed'
+is 'the first has it' one "select relation from counterfoil.resource where name = 'same'"
+run "select counterfoil.release('same')"
+race 'two adoptions for one owner' 'resource two: registered' "select counterfoil.adopt('one')" "select counterfoil.adopt('two')" 'read committed'
+race 'a release waits for an adoption' 'resource one: no longer registered' "select counterfoil.adopt('two')" "select counterfoil.release('one')" 'read committed'
+clean 'adoptions at once'
+run "select counterfoil.release('two'); drop table one, two"
 
 # --- Refusals --------------------------------------------------------------------------------------------------
 run "create table no_key (n integer); create view a_view as select 1 as id; create materialized view a_matview as select 1 as id; create sequence a_sequence;

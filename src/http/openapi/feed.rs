@@ -79,22 +79,11 @@ fn stream() -> Value {
     let about = "Server-sent events without an end. `changes` holds what a pull holds, and its `id` is \
         the cursor after it. `reset` says why the cursor has ended, as `error` does elsewhere. A \
         comment comes at least every 15 seconds.";
-    let mut operation =
-        Operation::new("stream", TAG, "The changes after a cursor, as they come to be")
-            .about(about)
-            .parameters([cursor(
-                "cursor",
-                "Where to go on; without one, at the beginning of the log",
-            )])
-            .parameters([resources(), last_event_id()])
-            .common(&["RequestId"])
-            .success(200, "The events", &[], None)
-            .failures(&ANY)
-            .failures(&[410])
-            .finish();
-    operation["responses"]["200"]["content"] =
-        json!({ "text/event-stream": { "schema": { "type": "string" } } });
-    operation
+    Operation::new("stream", TAG, "The changes after a cursor, as they come to be")
+        .about(about)
+        .parameters([cursor("cursor", "Where to go on; without one, at the beginning of the log")])
+        .parameters([resources(), last_event_id()])
+        .events(&ANY)
 }
 
 pub(super) fn cursor(name: &str, about: &str) -> Value {

@@ -49,7 +49,7 @@ pub(super) fn limit() -> Value {
     json!({
         "name": "limit",
         "in": "query",
-        "description": "How many rows a page holds",
+        "description": "How many rows a page holds at most; one of large rows ends early",
         "schema": { "type": "integer", "minimum": 1, "maximum": MOST_ROWS, "default": DEFAULT_LIMIT },
     })
 }
@@ -131,7 +131,7 @@ fn pattern(kind: &Kind) -> String {
 fn operand(kind: &Kind) -> String {
     match kind {
         Kind::Bool => "(true|false)".to_owned(),
-        Kind::Integer(size) => format!("[-+]?[0-9]{{1,{}}}", digits(*size)),
+        Kind::Integer(size) => format!(r"[-+]?[0-9]{{1,{}}}(\.0+)?", digits(*size)),
         Kind::Float | Kind::Numeric(_) => {
             r"([-+]?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]{1,2})?|NaN|-?Infinity)".to_owned()
         }

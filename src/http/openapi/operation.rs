@@ -100,6 +100,19 @@ impl Operation {
         self
     }
 
+    /// The whole, where what succeeds is a stream of events; `failures` are those of its neighbours.
+    pub(super) fn events(self, failures: &[u16]) -> Value {
+        let mut whole = self
+            .common(&["RequestId"])
+            .success(200, "The events", &[], None)
+            .failures(failures)
+            .failures(&[410])
+            .finish();
+        whole["responses"]["200"]["content"] =
+            json!({ "text/event-stream": { "schema": { "type": "string" } } });
+        whole
+    }
+
     pub(super) fn finish(mut self) -> Value {
         self.value["responses"] = Value::Object(self.responses);
         self.value

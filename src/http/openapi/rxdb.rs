@@ -127,21 +127,13 @@ impl Described<'_> {
             `{documents, checkpoint}`, as a pull answers. Where the address has no `cursor`, `checkpoint` is \
             empty: what came before the first event, only a pull tells.";
         let summary = format!("What RxDB's pull stream gives, of {}", self.resource.name);
-        let mut operation = self
-            .operation("rxdbStream", &summary)
+        self.operation("rxdbStream", &summary)
             .about(about)
             .parameters([
                 feed::cursor("cursor", "That of the last `checkpoint`, where one is known"),
                 feed::last_event_id(),
             ])
-            .common(&["RequestId"])
-            .success(200, "The events", &[], None)
-            .failures(&ANY)
-            .failures(&[410])
-            .finish();
-        operation["responses"]["200"]["content"] =
-            json!({ "text/event-stream": { "schema": { "type": "string" } } });
-        operation
+            .events(&ANY)
     }
 }
 
