@@ -11,7 +11,7 @@ target := $(or $(CARGO_TARGET_DIR),target)
 # What the tests need, by the names of scripts/setup.sh.
 test_needs := rust cc postgres venv node chromium
 
-.PHONY: help run reset test soak lint bench bench-feed bench-hot-row openapi fuzz-api docker-check clean setup setup-test
+.PHONY: help run reset test soak lint bench bench-feed bench-hot-row bench-neighbours openapi fuzz-api docker-check clean setup setup-test
 
 run: setup ## build and start it with a private PostgreSQL and the demo (LISTEN=127.0.0.1:8080, ARGS=...)
 	cargo build --release --bin counterfoil
@@ -42,6 +42,9 @@ bench-feed: setup ## a million changes pulled beside psql, and ten thousand idle
 
 bench-hot-row: setup ## one row that 128 clients raise at once (BENCH_SECONDS=5)
 	cargo bench --bench hot_row
+
+bench-neighbours: setup ## what neighbours feel of bad rows, locks and floods (BENCH_ONLY=flood)
+	cargo bench --bench neighbours
 
 openapi: setup ## write openapi.yaml anew
 	COUNTERFOIL_WRITE=openapi.yaml cargo test --quiet --test api openapi_yaml
