@@ -1,6 +1,7 @@
 //! The routes of records (API.md sections 3 and 4).
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use axum::extract::{Request, State};
 use axum::http::header::{ETAG, LINK};
@@ -9,6 +10,7 @@ use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
 use futures_util::FutureExt as _;
 
+use crate::db::fault::Fault;
 use crate::error::{Code, Error};
 use crate::heavy;
 use crate::http::App;
@@ -22,6 +24,8 @@ use crate::record::answer::{Answer, Context};
 use crate::record::became::Became;
 use crate::record::draft::{self, Draft};
 use crate::record::lane::Read;
+use crate::record::list::Page;
+use crate::record::list::ids::Ids;
 use crate::record::run::store::Single;
 use crate::record::store::Found;
 use crate::record::{Row, Run, conflict, history, list as page, query};
@@ -34,7 +38,9 @@ pub async fn read(State(app): State<App>, target: Target) -> Result<Response, Er
     let resource = target.resource.clone();
     let found = match Wanted::read(&target)? {
         Wanted::Now(select) => {
-            app.lanes.read(Read { resource, key, select, party: target.party() }).await
+            let keys = vec![key];
+            let found = app.lanes.read(Read { resource, keys, select, party: target.party() });
+            found.await.map(|found| found.into_iter().next().unwrap_or(Found::Missing))
         }
         Wanted::At(version) => {
             let read = app.db.read(move |conn| {
@@ -99,11 +105,16 @@ pub async fn list(State(app): State<App>, target: Target) -> Result<Response, Er
     let query = query::read(&target.resource, &target.parameters)?;
     let count = target.prefers("count=exact");
     let first = query.after.is_none();
-    let resource = target.resource.clone();
-    let page = app
-        .db
-        .read(move |conn| async move { page::read(conn, &resource, &query, count).await }.boxed());
-    let page = page.await.map_err(|fault| app.failure(&fault))??;
+    let named = named(&app, &target, &query, count).await.map_err(|fault| app.failure(&fault))?;
+    let page = if let Some(page) = named {
+        page
+    } else {
+        let resource = target.resource.clone();
+        let read = app.db.read(move |conn| {
+            async move { page::read(conn, &resource, &query, count).await }.boxed()
+        });
+        read.await.map_err(|fault| app.failure(&fault))??
+    };
     let next = page.next.as_deref().map_or(serde_json::Value::Null, Into::into);
     let body = format!("{{\"data\":{},\"page\":{{\"next\":{next}}}}}", page.rows);
     let mut response = envelope::json_response(StatusCode::OK, body);
@@ -120,6 +131,22 @@ pub async fn list(State(app): State<App>, target: Target) -> Result<Response, Er
         set(headers, "preference-applied", "count=exact");
     }
     Ok(response)
+}
+
+/// A list that names its records; `None` for any other, and where they are more than a page has room for.
+async fn named(
+    app: &App,
+    target: &Target,
+    query: &query::Query,
+    count: bool,
+) -> Result<Option<Page>, Fault> {
+    let resource = target.resource.clone();
+    let Some(Ids { keys, descending }) = Ids::of(&resource, query) else { return Ok(None) };
+    let read = Read { resource, keys, select: query.select.clone(), party: target.party() };
+    let page = Page::of(app.lanes.read(read).await?, descending, count);
+    let fits = page.rows.len() <= page::BYTES.unsigned_abs().try_into().unwrap_or(usize::MAX);
+    target.resource.large.store(!fits, Ordering::Relaxed);
+    Ok(fits.then_some(page))
 }
 
 /// `POST /{resource}`

@@ -11,13 +11,13 @@ use crate::db::lane::Mark;
 use crate::record::statement::{self, Shape};
 use crate::record::{Change, Outcome, Run, Write, many};
 
-/// A read of one record.
+/// A read of one record, or of several.
 #[derive(Debug)]
 pub struct Read {
     /// The table, as the catalogue had it when the request came.
     pub resource: Arc<Resource>,
-    /// The record.
-    pub key: Key,
+    /// The records.
+    pub keys: Vec<Key>,
     /// All that the caller may read, or these columns.
     pub select: Option<Vec<usize>>,
     /// Who reads.

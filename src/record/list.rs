@@ -1,5 +1,6 @@
 //! A page of records: filters and order to SQL, and the keyset cursor from page to page.
 
+pub mod ids;
 mod page;
 
 use std::fmt::Write as _;

@@ -16,7 +16,8 @@ use crate::record::store::{self, Found};
 use crate::record::{Outcome, Write, many};
 
 impl Request for Read {
-    type Answer = Found;
+    /// What was found of each record. Of several, one that is not there is merely missing.
+    type Answer = Vec<Found>;
 
     fn party(&self) -> Mark {
         self.party
@@ -30,29 +31,42 @@ impl Request for Read {
         None
     }
 
-    async fn run(&self, conn: &mut PgConnection) -> Result<Found, Fault> {
-        store::read(conn, &self.resource, &self.key, self.select.clone()).await
+    async fn run(&self, conn: &mut PgConnection) -> Result<Vec<Found>, Fault> {
+        if let [key] = self.keys.as_slice() {
+            return Ok(vec![store::read(conn, &self.resource, key, self.select.clone()).await?]);
+        }
+        let keys: Vec<_> = self.keys.iter().collect();
+        let rows = many::store::read(conn, &self.resource, self.select.clone(), &keys).await?;
+        Ok(rows.into_iter().map(|row| row.map_or(Found::Missing, Found::Row)).collect())
     }
 
-    async fn run_outside(self: Arc<Self>, db: Db, _missed: bool) -> Result<Found, Fault> {
+    async fn run_outside(self: Arc<Self>, db: Db, _missed: bool) -> Result<Vec<Found>, Fault> {
         db.read(move |conn| async move { self.run(conn).await }.boxed()).await
     }
 
     async fn run_together(
         conn: &mut PgConnection,
         group: &[&Self],
-    ) -> Result<Vec<Option<Found>>, Fault> {
+    ) -> Result<Vec<Option<Vec<Found>>>, Fault> {
         let Some(first) = group.first() else { return Ok(Vec::new()) };
-        let keys: Vec<_> = group.iter().map(|read| &read.key).collect();
+        let keys: Vec<_> = group.iter().flat_map(|read| &read.keys).collect();
         let rows = many::store::read(conn, &first.resource, first.select.clone(), &keys).await?;
-        Ok(rows.into_iter().map(|row| row.map(Found::Row)).collect())
+        let mut rows = rows.into_iter();
+        let found = |read: &&Self| {
+            let own = rows.by_ref().take(read.keys.len());
+            match read.keys.len() {
+                1 => own.map(|row| row.map(Found::Row)).collect(),
+                _ => Some(own.map(|row| row.map_or(Found::Missing, Found::Row)).collect()),
+            }
+        };
+        Ok(group.iter().map(found).collect())
     }
 
     /// Rows that are not there are told by their own reads.
     async fn explain_together(
         _: &mut PgConnection,
         _: &[&Self],
-    ) -> Result<Vec<Option<Found>>, Fault> {
+    ) -> Result<Vec<Option<Vec<Found>>>, Fault> {
         Ok(Vec::new())
     }
 }
@@ -162,11 +176,11 @@ impl Lanes {
         }
     }
 
-    /// Reads one record, together with others that are read just now.
+    /// Reads records, together with others that are read just now.
     ///
     /// # Errors
     /// Those of the database.
-    pub async fn read(&self, read: Read) -> Result<Found, Fault> {
+    pub async fn read(&self, read: Read) -> Result<Vec<Found>, Fault> {
         self.reads.send(0, read).await
     }
 

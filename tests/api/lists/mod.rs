@@ -1,6 +1,7 @@
 //! Lists: filters, order, pages, and names and values that are no friends of SQL.
 
 mod hidden;
+mod ids;
 mod keys;
 mod large;
 mod names;
