@@ -1,5 +1,7 @@
 //! What only the console asks of the database: about how many rows a table has, and what was deleted.
 
+use std::time::{Duration, Instant};
+
 use sqlx::{AssertSqlSafe, PgConnection, Row as _};
 
 use crate::catalog::store::name_literal;
@@ -45,9 +47,11 @@ pub(super) async fn rows(conn: &mut PgConnection, resource: &Resource) -> Result
     })
 }
 
-/// How many changes one page of deletions looks at, at most, over all resources. The log has no index of
+/// How many changes one look for deletions goes through, at most, over all resources. The log has no index of
 /// deletions: every write would pay for it.
 const LOOKED_AT: i64 = 50_000;
+/// For how long a page is filled from a log in which little was deleted.
+const LOOKING: Duration = Duration::from_millis(500);
 
 /// A deletion that nothing followed.
 #[derive(Debug)]
@@ -71,11 +75,33 @@ pub(super) struct Before {
     pub(super) seq: i64,
 }
 
-/// The newest deletions of a resource before a place in the log, and the place to go on from where that was not all.
+/// The newest deletions of a resource before a place in the log, as many as fit or time allows, and the place to go
+/// on from where that was not all.
 ///
 /// # Errors
 /// Those of the database.
 pub(super) async fn deletions(
+    conn: &mut PgConnection,
+    resource: &Resource,
+    title: Option<&Column>,
+    mut before: Option<Before>,
+    limit: usize,
+) -> Result<(Vec<Deletion>, Option<Before>), Fault> {
+    let begun = Instant::now();
+    let mut deletions = Vec::new();
+    loop {
+        let left = limit - deletions.len();
+        let (found, older) = look(conn, resource, title, before, left).await?;
+        deletions.extend(found);
+        if older.is_none() || deletions.len() == limit || begun.elapsed() > LOOKING {
+            return Ok((deletions, older));
+        }
+        before = older;
+    }
+}
+
+/// One look, back from a place in the log.
+async fn look(
     conn: &mut PgConnection,
     resource: &Resource,
     title: Option<&Column>,
@@ -86,7 +112,7 @@ pub(super) async fn deletions(
         || "NULL::text".to_owned(),
         |column| format!("c.doc ->> {}", quote_literal(&column.name)),
     );
-    // Rows of the table are looked up only for those that are shown: the log's own are small without.
+    // The logged rows, which may be large, are fetched only for what is shown.
     let text = format!(
         "SELECT s.xid::text, s.seq, s.found, s.n, c.id, c.version, c.\"by\", {at}, {name} \
          FROM (SELECT w.*, w.resource = {resource} AND w.op = 'delete' AND NOT EXISTS (\

@@ -7,19 +7,19 @@ here=$(cd "$(dirname "$0")" && pwd)
 migration=$here/../../migrations/0001_records.sql
 tag=cf_adoption_$$
 home=${PGDATABASE:-postgres}
-app=${tag}_app owner=${tag}_owner stranger=${tag}_stranger
+app=${tag}_app owner=${tag}_owner stranger=${tag}_stranger keeper=${tag}_keeper
 failed=0 passed=0
 work=$(mktemp -d)
 
 export PGOPTIONS='-c client_min_messages=warning'
 cleanup() {
     psql -Xqd "$home" -c "drop database if exists $tag with (force)" >/dev/null
-    for role in "$app" "$owner" "$stranger"; do psql -Xqd "$home" -c "drop role if exists $role" >/dev/null; done
+    for role in "$app" "$owner" "$stranger" "$keeper"; do psql -Xqd "$home" -c "drop role if exists $role" >/dev/null; done
     rm -rf "$work"
 }
 trap cleanup EXIT
 psql -Xqd "$home" -v ON_ERROR_STOP=1 -c "create database $tag" || exit 1
-psql -Xqd "$home" -v ON_ERROR_STOP=1 -c "create role $app; create role $owner; create role $stranger" || exit 1
+psql -Xqd "$home" -v ON_ERROR_STOP=1 -c "create role $app; create role $owner; create role $stranger; create role $keeper" || exit 1
 psql -Xqd "$tag" -v ON_ERROR_STOP=1 -1 -f "$migration" >/dev/null || exit 1
 
 q() { psql -XqAtd "$tag" -v ON_ERROR_STOP=1 -v VERBOSITY=sqlstate "$@" 2>&1; }
@@ -230,7 +230,7 @@ run "drop table raced; create table raced (id integer primary key, n integer); s
 race 'insert waits for a deletion (repeatable read)' 'ERROR:  40001' 'delete from raced where id = 1' 'insert into raced values (1, 2)' 'repeatable read'
 race 'two updates' '' 'insert into raced values (9, 1)' "insert into raced values (9, 2) on conflict (id) do update set n = 3" 'read committed'
 is 'an upsert after a wait raises once' 2 'select version from raced where id = 9'
-run "create table one (id integer primary key); create table two (id integer primary key); alter table one owner to $owner; alter table two owner to $owner"
+run "create table one (id integer primary key); create table two (id integer primary key); alter table one owner to $keeper; alter table two owner to $keeper"
 race 'two adoptions of one name' 'ERROR:  CF001' "select counterfoil.adopt('one', 'same')" "select counterfoil.adopt('two', 'same')" 'read committed'
 is 'the first has it' one "select relation from counterfoil.resource where name = 'same'"
 run "select counterfoil.release('same')"
