@@ -24,8 +24,6 @@ const VALUES: Values<'static> = Values {
     memo: ":memo",
     version: "",
 };
-/// What its lines of progress begin with.
-const PROGRESS: &str = "progress: ";
 const AMOUNT: &str = "\\set amount random(100000000, 101000000)\n";
 
 /// What `pgbench` reports.
@@ -51,18 +49,19 @@ impl Run<'_> {
         self.script(&script_of(workload, target, self.clients), &[])
     }
 
-    /// Runs a script over and over. The first second is not counted: each new backend fills its caches and
-    /// plans its first statements.
+    /// Runs a script over and over. Its beginning is not counted: each new backend fills its caches and plans
+    /// its first statements, and many of them take the longer.
     pub(crate) fn script(&self, script: &str, settings: &[(&str, &str)]) -> Fallible<Rate> {
         let file = self.postgres.directory().join("script.sql");
         fs::write(&file, script)?;
         // It reports whole seconds, and sometimes not the last one.
         let seconds = self.seconds.ceil().max(2.0);
+        let warm_up = if self.clients > 256 { 3.0 } else { 1.0 };
         let mut command = Command::new(self.postgres.bin_dir().join("pgbench"));
         command
             .args(["-n", "-M", "prepared", "-U", "postgres", "-j", "2", "-P", "1", "-h"])
             .arg(&self.way.host)
-            .args(["-c", &self.clients.to_string(), "-T", &(seconds + 1.0).to_string()])
+            .args(["-c", &self.clients.to_string(), "-T", &(seconds + warm_up).to_string()])
             .args(["-D", &format!("title={TITLE}"), "-D", &format!("memo={}", self.memo)])
             .args(["-D", &format!("due_on={DUE_ON}"), "-D", &format!("stale={STALE}")])
             .args(["-D", "k=0"]);
@@ -76,7 +75,7 @@ impl Run<'_> {
         command.env("PGOPTIONS", settings.collect::<String>());
         command.arg("-f").arg(file).arg("postgres");
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
-        let (rate, log) = self.watch(&mut child, seconds)?;
+        let (rate, log) = self.watch(&mut child, warm_up, seconds)?;
         let mut report = String::new();
         child.stdout.take().ok_or("no standard output")?.read_to_string(&mut report)?;
         if !child.wait()?.success() {
@@ -90,39 +89,48 @@ impl Run<'_> {
 
     /// Reads PostgreSQL's processor time while all backends live, in the middle of what is counted, and then
     /// the lines of progress.
-    fn watch(&self, child: &mut Child, seconds: f64) -> Fallible<(Option<Rate>, String)> {
-        let mut lines = BufReader::new(child.stderr.take().ok_or("no standard error")?).lines();
-        let (mut log, mut used) = (String::new(), None);
-        while let Some(line) = lines.next().transpose()? {
+    fn watch(
+        &self,
+        child: &mut Child,
+        warm_up: f64,
+        seconds: f64,
+    ) -> Fallible<(Option<Rate>, String)> {
+        let lines = BufReader::new(child.stderr.take().ok_or("no standard error")?).lines();
+        let (mut log, mut counted, mut used) = (String::new(), Vec::new(), None);
+        for line in lines {
+            let line = line?;
             writeln!(log, "{line}")?;
-            // From the first line on it counts; what it prints meanwhile waits in the pipe.
-            if used.is_none() && line.starts_with(PROGRESS) {
+            let Some([at, rate, latency]) = progress(&line) else { continue };
+            // What a line tells began with the one before it.
+            if used.is_some() {
+                counted.push([rate, latency]);
+            } else if at > warm_up - 0.1 {
+                // What is printed meanwhile waits in the pipe.
                 let span = seconds - 0.2;
                 let before = proc::postgres(self.postgres.pid())?;
                 thread::sleep(Duration::from_secs_f64(span));
                 used = Some((proc::postgres(self.postgres.pid())? - before) / span);
             }
         }
-        Ok((progress(&log, used.unwrap_or_default())?, log))
+        #[expect(clippy::cast_precision_loss, reason = "a few seconds")]
+        let average = |of: usize| {
+            counted.iter().map(|line: &[f64; 2]| line[of]).sum::<f64>() / counted.len() as f64
+        };
+        let (per_second, average_ms) = (average(0), average(1));
+        let rate = used.filter(|_| per_second > 0.0).map(|used| Rate {
+            per_second,
+            average_ms,
+            postgres_us: used / per_second,
+        });
+        Ok((rate, log))
     }
 }
 
-/// The averages of the lines `progress: 2.0 s, 8123.4 tps, lat 3.9 ms …`, but for the first second; none
-/// where there are no such lines.
-fn progress(log: &str, used_per_second: f64) -> Fallible<Option<Rate>> {
-    let (mut count, mut rates, mut latencies) = (0.0, 0.0, 0.0);
-    for line in log.lines().filter(|line| line.starts_with(PROGRESS)).skip(1) {
-        let words: Vec<&str> = line.split(' ').collect();
-        let (Some(rate), Some(latency)) = (words.get(3), words.get(6)) else {
-            return Err(format!("pgbench: {line}").into());
-        };
-        count += 1.0;
-        rates += rate.parse::<f64>()?;
-        latencies += latency.parse::<f64>()?;
-    }
-    let (per_second, average_ms) = (rates / count, latencies / count);
-    let postgres_us = used_per_second / per_second;
-    Ok((count > 0.0).then_some(Rate { per_second, average_ms, postgres_us }))
+/// The time, rate and latency of a line `progress: 2.0 s, 8123.4 tps, lat 3.9 ms …`.
+fn progress(line: &str) -> Option<[f64; 3]> {
+    let words: Vec<&str> = line.strip_prefix("progress: ")?.split(' ').collect();
+    let number = |word: usize| words.get(word)?.parse().ok();
+    Some([number(0)?, number(2)?, number(5)?])
 }
 
 /// Chooses a row, by an expression for its number.

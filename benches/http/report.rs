@@ -158,6 +158,8 @@ cargo bench --bench http -- --part tcp         # one part: main, tcp, bodies, ro
 cargo bench --bench http -- --part main --only put,get --clients 1,32 --seconds 1
 cargo bench --bench http -- --skip-subject     # the references alone
 cargo bench --bench http -- --help
+make bench-idle                                # apart: ten minutes without a client
+make bench-allocations                         # apart: allocations and instructions, by valgrind
 ```
 
 It starts its own PostgreSQL (found through `PG_BIN_DIR`, `/usr/lib/postgresql`, `pg_config`) in the

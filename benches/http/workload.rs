@@ -245,7 +245,9 @@ impl<'a> Script<'a> {
             self.put(b"\r\n");
             return;
         }
-        let amount = 100_000_000 + self.serial;
+        // What a stale write brings must be nowhere yet: a write that was made already is no conflict.
+        let stale = self.workload == Workload::Conflict;
+        let amount = if stale { 200_000_000 } else { 100_000_000 } + self.serial;
         let memo = self.target.memo;
         let mut kind = "application/json";
         self.body.clear();
