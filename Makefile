@@ -11,7 +11,7 @@ target := $(or $(CARGO_TARGET_DIR),target)
 # What the tests need, by the names of scripts/setup.sh.
 test_needs := rust cc postgres venv node chromium
 
-.PHONY: help run reset test soak lint bench bench-feed bench-hot-row bench-neighbours openapi fuzz-api docker-check clean setup setup-test
+.PHONY: help run reset test soak lint bench bench-idle bench-allocations bench-feed bench-hot-row bench-neighbours openapi fuzz-api docker-check clean setup setup-test
 
 run: setup ## build and start it with a private PostgreSQL and the demo (LISTEN=127.0.0.1:8080, ARGS=...)
 	cargo build --release --bin counterfoil
@@ -34,8 +34,14 @@ lint: setup ## formatting, lints and the documentation's links
 	cargo clippy --all-targets -- -D warnings
 	cargo doc --no-deps --document-private-items --quiet
 
-bench: setup ## speed beside pgbench and a bare handler (ARGS=...)
+bench: setup ## speed beside pgbench and a bare handler, about 25 minutes (ARGS=...)
 	cargo bench --bench http $(if $(ARGS),-- $(ARGS))
+
+bench-idle: setup ## what a server costs that nobody asks anything (BENCH_IDLE=600)
+	BENCH_IDLE=$(or $(BENCH_IDLE),600) cargo bench --bench http
+
+bench-allocations: setup ## allocations and instructions per request, counted by valgrind
+	cargo bench --bench http -- --allocations $(ARGS)
 
 bench-feed: setup ## a million changes pulled beside psql, and ten thousand idle streams
 	cargo bench --bench feed

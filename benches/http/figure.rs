@@ -1,11 +1,8 @@
 //! One figure: a workload at a number of clients, measured in turns for each party.
 
-use std::net::SocketAddr;
-
 use crate::Fallible;
-use crate::load::{self, Plan, Sample};
-use crate::pgbench::{self, Rate};
-use crate::proc::Meter;
+use crate::load::Sample;
+use crate::pgbench::Rate;
 use crate::stage::Stage;
 use crate::workload::Workload;
 
@@ -14,6 +11,7 @@ pub(crate) type Rounds<T> = Result<Vec<T>, String>;
 
 pub(crate) struct Figure {
     pub(crate) workload: Workload,
+    pub(crate) history: bool,
     pub(crate) clients: usize,
     pub(crate) subject: Rounds<Sample>,
     pub(crate) bare: Rounds<Sample>,
@@ -41,11 +39,13 @@ enum Party {
 pub(crate) fn measure(
     stage: &mut Stage<'_>,
     workload: Workload,
-    table: &str,
+    history: bool,
     clients: usize,
 ) -> Figure {
+    let table = stage.scene.table(history);
     let mut figure = Figure {
         workload,
+        history,
         clients,
         subject: Ok(Vec::new()),
         bare: Ok(Vec::new()),
@@ -53,7 +53,7 @@ pub(crate) fn measure(
         syncs: Vec::new(),
     };
     let mut order = [Party::Bare, Party::Subject, Party::Pgbench];
-    for _ in 0..stage.options.rounds {
+    for _ in 0..stage.scene.rounds {
         for party in order {
             match stage.tidy(workload, table) {
                 Ok(syncs) => figure.syncs.extend(syncs),
@@ -62,18 +62,17 @@ pub(crate) fn measure(
             match party {
                 Party::Subject => {
                     if let Some(target) = stage.subject() {
-                        let taken = http(stage, workload, table, clients, &target);
+                        let taken = stage.http(workload, table, clients, &target);
                         keep(&mut figure.subject, taken);
                     }
                 }
                 Party::Bare => {
                     let target = stage.bare();
-                    let taken = http(stage, workload, table, clients, &target);
+                    let taken = stage.http(workload, table, clients, &target);
                     keep(&mut figure.bare, taken);
                 }
                 Party::Pgbench => {
-                    let seconds = stage.options.seconds;
-                    let taken = pgbench::run(stage.postgres, workload, table, clients, seconds);
+                    let taken = stage.pgbench(workload, table, clients);
                     keep(&mut figure.pgbench, taken);
                 }
             }
@@ -83,23 +82,12 @@ pub(crate) fn measure(
     figure
 }
 
-fn keep<T>(rounds: &mut Rounds<T>, taken: Fallible<T>) {
+/// Adds a round to those before it.
+pub(crate) fn keep<T>(rounds: &mut Rounds<T>, taken: Fallible<T>) {
     match (rounds.as_mut(), taken) {
         (Ok(samples), Ok(sample)) => samples.push(sample),
         (Ok(_), Err(error)) => *rounds = Err(error.to_string()),
         // The first failure is the one to report.
         (Err(_), _) => {}
     }
-}
-
-fn http(
-    stage: &mut Stage<'_>,
-    workload: Workload,
-    table: &str,
-    clients: usize,
-    (address, meter): &(SocketAddr, Meter),
-) -> Fallible<Sample> {
-    let rows = stage.data.rows(table)?;
-    let seconds = stage.options.seconds;
-    load::run(&Plan { address: *address, workload, table, rows: &rows, clients, seconds }, meter)
 }

@@ -11,11 +11,10 @@ use tokio::task::unconstrained;
 use tokio::time::{sleep_until, timeout};
 
 use crate::Fallible;
-use crate::data::Row;
 use crate::histogram::Histogram;
 use crate::proc::{Cpu, Meter};
 use crate::response::{Response, parse};
-use crate::workload::{Script, Workload};
+use crate::workload::{Script, Target, Workload};
 
 /// Not counted: connections, caches and statements settle in it.
 const WARM_UP: Duration = Duration::from_millis(500);
@@ -26,8 +25,7 @@ const GRACE: Duration = Duration::from_secs(15);
 pub(crate) struct Plan<'a> {
     pub(crate) address: SocketAddr,
     pub(crate) workload: Workload,
-    pub(crate) table: &'a str,
-    pub(crate) rows: &'a [Row],
+    pub(crate) target: &'a Target<'a>,
     pub(crate) clients: usize,
     pub(crate) seconds: f64,
 }
@@ -65,17 +63,47 @@ pub(crate) fn run(plan: &Plan<'_>, meter: &Meter) -> Fallible<Sample> {
     judge(plan, &seen, cpu)
 }
 
-async fn measure(plan: &Plan<'_>, meter: &Meter) -> Fallible<(Vec<Seen>, Cpu)> {
+/// Sends so many requests, spread over the clients, and nothing else; gives how long it took.
+pub(crate) fn send(plan: &Plan<'_>, requests: usize) -> Fallible<Duration> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let begin = Instant::now();
+    runtime.block_on(async {
+        let each =
+            connect(plan).await?.into_iter().enumerate().map(async |(connection, stream)| {
+                let (mut stream, mut buffer) = (stream, vec![0; 64 * 1024]);
+                let mut script = Script::new(plan.workload, plan.target, connection, plan.clients);
+                for _ in 0..requests / plan.clients {
+                    let answer = exchange(&mut stream, script.request(), &mut buffer).await?;
+                    let (status, body) = (answer.status, &buffer[answer.body]);
+                    if status != plan.workload.status() {
+                        return Err(describe("unexpected status", status, body).into());
+                    }
+                    let verdict = script.accept(answer.version, body);
+                    verdict.map_err(|problem| describe(problem, status, body))?;
+                }
+                Fallible::Ok(())
+            });
+        futures_util::future::try_join_all(each).await
+    })?;
+    Ok(begin.elapsed())
+}
+
+async fn connect(plan: &Plan<'_>) -> Fallible<Vec<TcpStream>> {
     let mut streams = Vec::with_capacity(plan.clients);
     for _ in 0..plan.clients {
         let stream = TcpStream::connect(plan.address).await?;
         stream.set_nodelay(true)?;
         streams.push(stream);
     }
+    Ok(streams)
+}
+
+async fn measure(plan: &Plan<'_>, meter: &Meter) -> Fallible<(Vec<Seen>, Cpu)> {
+    let streams = connect(plan).await?;
     let begin = Instant::now() + WARM_UP;
     let window = Window { begin, end: begin + Duration::from_secs_f64(plan.seconds) };
     let scripts = streams.into_iter().enumerate().map(|(connection, stream)| {
-        let script = Script::new(plan.workload, plan.table, plan.rows, connection);
+        let script = Script::new(plan.workload, plan.target, connection, plan.clients);
         converse(stream, script, plan.workload.status(), &window)
     });
     let processor = async {

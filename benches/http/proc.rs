@@ -60,17 +60,66 @@ impl Meter {
 /// The whole of PostgreSQL: its live processes, and those that the postmaster has reaped.
 pub(crate) fn postgres(postmaster: u32) -> Fallible<f64> {
     let root = process(postmaster)?;
-    let mut total = root.own + root.reaped;
+    // A process that ended meanwhile is in what the postmaster reaped.
+    let live = family(postmaster)?.into_iter().map(|(_, process)| process.own);
+    Ok(root.own + root.reaped + live.sum::<f64>())
+}
+
+/// What PostgreSQL's processes had used that have ended.
+pub(crate) fn reaped(postmaster: u32) -> Fallible<f64> {
+    Ok(process(postmaster)?.reaped)
+}
+
+/// The processes that this one started and that live.
+pub(crate) fn children(parent: u32) -> Fallible<Vec<u32>> {
+    Ok(family(parent)?.into_iter().map(|(pid, _)| pid).collect())
+}
+
+fn family(parent: u32) -> Fallible<Vec<(u32, Process)>> {
+    let mut found = Vec::new();
     for entry in fs::read_dir("/proc")?.flatten() {
         let pid = entry.file_name().to_str().and_then(|name| name.parse().ok());
-        // A process that ended meanwhile is in what the postmaster reaped.
-        if let Some(Ok(one)) = pid.map(process)
-            && one.parent == postmaster
+        if let Some(pid) = pid
+            && let Ok(one) = process(pid)
+            && one.parent == parent
         {
-            total += one.own;
+            found.push((pid, one));
         }
     }
-    Ok(total)
+    Ok(found)
+}
+
+/// What the threads of a process used, to the nanosecond.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Use {
+    pub(crate) micros: f64,
+    /// How often one of them went on after it had waited.
+    pub(crate) wakes: f64,
+}
+
+impl Use {
+    pub(crate) fn of(pid: u32) -> Fallible<Self> {
+        let mut total = Self::default();
+        for entry in fs::read_dir(format!("/proc/{pid}/task"))?.flatten() {
+            let path = entry.path();
+            let micros = scheduled(&path.join("schedstat").to_string_lossy())?;
+            let status = fs::read_to_string(path.join("status"))?;
+            let line =
+                status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+            let wakes = line.ok_or("no switches in status")?.trim().parse()?;
+            total = total.and(Self { micros, wakes });
+        }
+        Ok(total)
+    }
+
+    pub(crate) fn and(self, other: Self) -> Self {
+        Self { micros: self.micros + other.micros, wakes: self.wakes + other.wakes }
+    }
+
+    pub(crate) fn since(&self, before: Option<&Self>) -> Self {
+        let before = before.copied().unwrap_or_default();
+        Self { micros: self.micros - before.micros, wakes: self.wakes - before.wakes }
+    }
 }
 
 struct Process {

@@ -1,6 +1,8 @@
 //! What was aimed at, and how far it was reached.
 
 use crate::figure::{Figure, Rounds};
+use crate::number;
+use crate::summary::find;
 use crate::table::Table;
 use crate::workload::Workload;
 
@@ -75,16 +77,10 @@ fn judged(figure: Option<f64>, reached: impl Fn(f64) -> bool) -> String {
     }
 }
 
-fn find(figures: &[Figure], workload: Workload, clients: usize) -> Option<&Figure> {
-    figures.iter().find(|figure| figure.workload == workload && figure.clients == clients)
-}
-
 fn subject(figure: &Figure) -> Option<f64> {
     median(&figure.subject, |sample| sample.rate)
 }
 
 fn median<T>(rounds: &Rounds<T>, of: impl Fn(&T) -> f64) -> Option<f64> {
-    let mut values: Vec<f64> = rounds.as_ref().ok()?.iter().map(of).collect();
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied()
+    number::median(rounds, of).ok()
 }

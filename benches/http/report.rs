@@ -4,23 +4,35 @@ use std::fmt;
 use std::fs;
 
 use crate::Fallible;
-use crate::data::ROWS;
-use crate::figure::{Figure, Rounds};
+use crate::data::Data;
+use crate::figure::Figure;
+use crate::guard;
 use crate::load::Sample;
-use crate::pgbench::Rate;
+use crate::number::{Cell, thousands};
+use crate::options::Options;
+use crate::postgres::Postgres;
 use crate::reach;
-use crate::stage::Stage;
+use crate::scene::{Part, Scene};
+use crate::section::Section;
+use crate::stage::Memory;
+use crate::summary;
 use crate::table::Table;
-
-/// Stands where a figure should be.
-pub(crate) const FAILED: &str = "FAILED";
-/// Stands where nothing was measured.
-const NONE: &str = "–";
 
 pub(crate) struct Report {
     pub(crate) facts: Facts,
+    pub(crate) acts: Vec<Act>,
+    pub(crate) guard: Vec<guard::Line>,
+}
+
+/// A scene with its figures.
+pub(crate) struct Act {
+    pub(crate) part: Part,
+    pub(crate) scene: Scene,
     pub(crate) plain: Vec<Figure>,
     pub(crate) logged: Vec<Figure>,
+    pub(crate) memory: Option<Memory>,
+    /// What else the machine was doing when it began.
+    pub(crate) load_before: f64,
 }
 
 /// What a reader must know besides the figures.
@@ -28,81 +40,103 @@ pub(crate) struct Facts {
     date: String,
     machine: String,
     postgres: String,
-    load: String,
     method: String,
-    subject: Option<String>,
-    ceiling: String,
+    ceiling: Option<String>,
 }
 
 impl Facts {
-    pub(crate) fn collect(stage: &mut Stage<'_>, ceiling: Sample) -> Fallible<Self> {
-        let options = stage.options;
-        let subject = match &stage.subject {
-            Some(subject) => Some(format!(
-                "Counterfoil was ready {:.0} ms after it was started (PostgreSQL was up). It held \
-                 {:.1} MiB at rest and {:.1} MiB at the most, all figures below included.",
-                subject.start_up.as_secs_f64() * 1000.0,
-                subject.at_rest_mib,
-                subject.peak_mib()?,
-            )),
-            None => None,
-        };
+    pub(crate) fn collect(
+        options: &Options,
+        postgres: &Postgres,
+        ceiling: Option<(usize, Sample)>,
+    ) -> Fallible<Self> {
+        let mut data = Data::connect(&postgres.way(false).url)?;
         Ok(Self {
-            load: format!("Load average before: {:.1}", stage.load_before),
             date: options.date(),
             machine: machine()?,
-            postgres: stage.data.server_version()?,
+            postgres: data.text("select current_setting('server_version')")?,
             method: format!(
-                "{ROWS} rows in the table, bodies of about {} bytes. Each figure is the median of \
-                 {} round(s) of {} s; the parties took turns, every other round in reverse order. \
-                 The bare handler has {} connections.",
-                options.body, options.rounds, options.seconds, options.bare_pool,
+                "Each figure is the median of its rounds of {} s; the parties took turns, every other \
+                 round in reverse order. The bare handler has {} connections.",
+                options.seconds, options.bare_pool,
             ),
-            subject,
-            ceiling: format!(
-                "Generator alone, against a handler that answers \"ok\", {} clients: {} requests/s, \
-                 p99 {:.1} ms, {:.1} µs of its own processor time per request.",
-                options.clients.iter().max().unwrap_or(&1),
-                thousands(ceiling.rate),
-                ceiling.p99,
-                ceiling.cpu.generator,
-            ),
+            ceiling: ceiling.map(|(clients, ceiling)| {
+                format!(
+                    "Generator alone, against a handler that answers \"ok\", {clients} clients: {} \
+                     requests/s, p99 {:.1} ms, {:.1} µs of its own processor time per request.",
+                    thousands(ceiling.rate),
+                    ceiling.p99,
+                    ceiling.cpu.generator,
+                )
+            }),
         })
     }
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Facts { date, machine, postgres, load, method, subject, ceiling } = &self.facts;
+        let Facts { date, machine, postgres, method, ceiling } = &self.facts;
         writeln!(f, "# Benchmarks\n")?;
         writeln!(f, "Written by `cargo bench --bench http`; do not edit.\n")?;
         writeln!(f, "- Date: {date}\n- Machine: {machine}")?;
-        writeln!(f, "- PostgreSQL {postgres}, durable commits, over its Unix socket")?;
-        writeln!(f, "- Load generator, server and PostgreSQL share the machine. {load}")?;
+        writeln!(f, "- PostgreSQL {postgres}, durable commits")?;
+        writeln!(f, "- Load generator, server and PostgreSQL share the machine.")?;
         writeln!(f, "- {method}")?;
-        writeln!(f, "- {ceiling}")?;
-        if let Some(subject) = subject {
-            writeln!(f, "- {subject}")?;
+        if let Some(ceiling) = ceiling {
+            writeln!(f, "- {ceiling}")?;
         }
-        writeln!(f, "\n## What was aimed at\n\n{AIMS}")?;
-        write!(f, "{}", reach::table(&self.plain, &self.logged))?;
-        section(f, "Without history", &self.plain)?;
-        if !self.logged.is_empty() {
-            section(f, "With history", &self.logged)?;
+        if let Some(Act { plain, logged, .. }) = self.act(Part::Main) {
+            writeln!(f, "\n## In short\n\n{SHORT}\n{}", summary::table(plain, logged))?;
+            writeln!(f, "## What was aimed at\n\n{AIMS}\n{}", reach::table(plain, logged))?;
+        }
+        if !self.acts.is_empty() {
+            write!(f, "\n## Scenes\n\n{SCENES}\n{}", scenes(&self.acts))?;
+        }
+        for Act { part, scene, plain, logged, .. } in &self.acts {
+            writeln!(f, "\n## {}\n\n{}\n", scene.title, tells(*part, scene))?;
+            if *part != Part::Main {
+                writeln!(f, "{}", summary::table(plain, logged))?;
+            }
+            writeln!(f, "### {}: without history\n\n{}", scene.title, Section(plain))?;
+            if !logged.is_empty() {
+                writeln!(f, "### {}: with history\n\n{}", scene.title, Section(logged))?;
+            }
+        }
+        if !self.guard.is_empty() {
+            write!(f, "\n## What the guard costs\n\n{GUARD}\n{}", guarded(&self.guard))?;
         }
         writeln!(f, "\n## What is compared\n\n{COMPARED}\n## To repeat it\n\n{REPEAT}")
     }
 }
+
+impl Report {
+    fn act(&self, part: Part) -> Option<&Act> {
+        self.acts.iter().find(|act| act.part == part)
+    }
+}
+
+const SHORT: &str = "\
+Requests per second of the main scene, 32 / 128 clients.
+";
 
 const AIMS: &str = "\
 Ratios of figures of this run, and whether they reach what the design asks for. `pgbench` is the same
 statement without HTTP, one per request.
 ";
 
-const PER_SECOND: &str = "\
-Requests per second (± half the range of the rounds). The last column is how many times a second the
-disk could sync one block, tried before each round: where it varies, so do the figures of few clients
-that write, and a ratio between them says little.
+const SCENES: &str = "\
+Each scene varies one thing of the main one. The load is that of the minute before it. Counterfoil was started
+anew for each; *ready* is the time that took while PostgreSQL was up, and the memory is that of its process at rest and the
+most of all figures of the scene.
+";
+
+const GUARD: &str = "\
+Adoption puts triggers on a table that see to it that its version rises by one with each change, whoever writes.
+The same UPDATE on an adopted table (without history) and on a twin without triggers, in turns. Counterfoil raises
+the version in its statement, so that of the triggers only conditions are evaluated, but for those PostgreSQL locks
+the row first, and notes that in its log; for a writer that leaves the version alone, the trigger raises it. *Single* is
+one row per statement, 8 clients of `pgbench`, not waiting for the disk, which would hide what is looked for; *whole* is
+one statement over 10,000 rows. The last column is guarded ÷ twin.
 ";
 
 const COMPARED: &str = "\
@@ -112,153 +146,90 @@ const COMPARED: &str = "\
 - **pgbench**: the same statements as prepared ones, without HTTP. One client waits for each answer,
   so this is what one statement per request can reach. Its latency is an average.
 - All work on the same table, with the triggers that adoption put there.
+- A conditional PUT goes round four rows of its client's own; in the large table it goes all the table through, each
+  row once. GET and the stale PUT take any row, at random.
 - An answer with another status, another row or a version that does not follow fails its figure.
 ";
 
 const REPEAT: &str = "\
 ```sh
 cargo bench --bench http                       # everything; writes this file
-cargo bench --bench http -- --only put,get --clients 1,32 --seconds 1
+cargo bench --bench http -- --part tcp         # one part: main, tcp, bodies, rows, guard
+cargo bench --bench http -- --part main --only put,get --clients 1,32 --seconds 1
 cargo bench --bench http -- --skip-subject     # the references alone
 cargo bench --bench http -- --help
+make bench-idle                                # apart: ten minutes without a client
+make bench-allocations                         # apart: allocations and instructions, by valgrind
 ```
 
 It starts its own PostgreSQL (found through `PG_BIN_DIR`, `/usr/lib/postgresql`, `pg_config`) in the
-temporary directory, and removes it.";
+temporary directory, and removes it. The large table takes up to 8 GB there, its log included.";
 
-fn section(f: &mut fmt::Formatter<'_>, title: &str, figures: &[Figure]) -> fmt::Result {
-    writeln!(f, "\n## {title}\n\n{PER_SECOND}")?;
-    write!(f, "{}", rates(figures))?;
-    writeln!(f, "\nLatency in ms: p50 / p99 / max.\n")?;
-    write!(f, "{}", latencies(figures))?;
-    writeln!(f, "\nProcessor time per request in µs: generator / server / PostgreSQL.\n")?;
-    write!(f, "{}", processor(figures))
-}
-
-fn rates(figures: &[Figure]) -> Table {
+fn scenes(acts: &[Act]) -> Table {
     let mut table = Table::new(&[
-        "workload",
-        "clients",
-        "Counterfoil",
-        "bare",
-        "pgbench",
-        "ratio to bare",
-        "ratio to pgbench",
-        "disk syncs",
+        "scene",
+        "rows",
+        "bytes of a body",
+        "PostgreSQL over",
+        "rounds",
+        "load before",
+        "ready in ms",
+        "MiB at rest",
+        "MiB at most",
     ]);
-    for figure in figures {
-        let subject = rate(&figure.subject, |sample| sample.rate);
-        let bare = rate(&figure.bare, |sample| sample.rate);
-        let pgbench = rate(&figure.pgbench, |sample| sample.per_second);
-        table.push(vec![
-            figure.workload.title().to_owned(),
-            figure.clients.to_string(),
-            subject.text.clone(),
-            bare.text.clone(),
-            pgbench.text.clone(),
-            subject.ratio(&bare),
-            subject.ratio(&pgbench),
-            range(&figure.syncs),
-        ]);
+    for Act { scene, memory, load_before, .. } in acts {
+        let mut row = vec![
+            scene.title.to_owned(),
+            thousands(scene.rows.into()),
+            thousands(u32::try_from(scene.body).unwrap_or(u32::MAX).into()),
+            scene.way().to_owned(),
+            scene.rounds.to_string(),
+            format!("{load_before:.1}"),
+        ];
+        row.extend(memory.iter().flat_map(|memory| {
+            let Memory { ready_ms, at_rest_mib, peak_mib } = memory;
+            [format!("{ready_ms:.0}"), format!("{at_rest_mib:.1}"), format!("{peak_mib:.1}")]
+        }));
+        table.push(row);
     }
     table
 }
 
-fn latencies(figures: &[Figure]) -> Table {
+fn tells(part: Part, scene: &Scene) -> String {
+    let what = match part {
+        Part::Main | Part::Guard => "What the other scenes are compared with.",
+        Part::Tcp => "As the main scene, but PostgreSQL is reached over TCP on loopback.",
+        Part::Bodies => {
+            "As the main scene, but rows and bodies are long. PostgreSQL keeps the long field outside of the row."
+        }
+        Part::Rows => {
+            "As the main scene, but the table is larger than PostgreSQL's own cache, and requests go all over \
+             it. With history, most PUTs are the first of their row and log it as it was, too."
+        }
+    };
+    format!("{what} {} rows, bodies of about {} bytes.", thousands(scene.rows.into()), scene.body)
+}
+
+fn guarded(lines: &[guard::Line]) -> Table {
     let mut table =
-        Table::new(&["workload", "clients", "Counterfoil", "bare", "pgbench (average)"]);
-    for figure in figures {
-        table.push(vec![
-            figure.workload.title().to_owned(),
-            figure.clients.to_string(),
-            three(&figure.subject, [|s| s.p50, |s| s.p99, |s| s.max], 2),
-            three(&figure.bare, [|s| s.p50, |s| s.p99, |s| s.max], 2),
-            median(&figure.pgbench, |rate: &Rate| rate.average_ms)
-                .map_or_else(str::to_owned, |average| format!("{average:.2}")),
-        ]);
+        Table::new(&["a writer that", "figure", "guarded", "twin without triggers", "ratio"]);
+    for guard::Line { writer, single, whole } in lines {
+        let rate = single.each_ref().map(|rounds| Cell::of(rounds, |rate| rate.per_second, 0));
+        let used = single.each_ref().map(|rounds| Cell::of(rounds, |rate| rate.postgres_us, 1));
+        let time = whole.each_ref().map(|rounds| Cell::of(rounds, |whole| whole.micros, 2));
+        let log = whole.each_ref().map(|rounds| Cell::of(rounds, |whole| whole.log, 0));
+        for (figure, [guarded, twin]) in [
+            ("single, per second", rate),
+            ("single, µs of PostgreSQL's processor time", used),
+            ("whole, µs per row", time),
+            ("whole, bytes of PostgreSQL's log per row", log),
+        ] {
+            let ratio = guarded.ratio(&twin);
+            let (writer, figure) = ((*writer).to_owned(), figure.to_owned());
+            table.push(vec![writer, figure, guarded.text, twin.text, ratio]);
+        }
     }
     table
-}
-
-fn processor(figures: &[Figure]) -> Table {
-    let mut table = Table::new(&["workload", "clients", "Counterfoil", "bare", "pgbench"]);
-    let parts: [fn(&Sample) -> f64; 3] =
-        [|s| s.cpu.generator, |s| s.cpu.server, |s| s.cpu.postgres];
-    for figure in figures {
-        table.push(vec![
-            figure.workload.title().to_owned(),
-            figure.clients.to_string(),
-            three(&figure.subject, parts, 0),
-            three(&figure.bare, parts, 0),
-            median(&figure.pgbench, |rate: &Rate| rate.postgres_us)
-                .map_or_else(str::to_owned, |used| format!("{used:.0}")),
-        ]);
-    }
-    table
-}
-
-fn range(values: &[f64]) -> String {
-    let low = values.iter().copied().reduce(f64::min);
-    let high = values.iter().copied().reduce(f64::max);
-    low.zip(high).map_or_else(String::new, |(low, high)| {
-        format!("{} to {}", thousands(low), thousands(high))
-    })
-}
-
-struct Cell {
-    text: String,
-    value: Option<f64>,
-}
-
-impl Cell {
-    fn ratio(&self, other: &Self) -> String {
-        match (self.value, other.value) {
-            (Some(mine), Some(theirs)) => format!("{:.2}", mine / theirs),
-            _ => NONE.to_owned(),
-        }
-    }
-}
-
-fn rate<T>(rounds: &Rounds<T>, of: impl Fn(&T) -> f64) -> Cell {
-    match median(rounds, &of) {
-        Err(word) => Cell { text: word.to_owned(), value: None },
-        Ok(value) => {
-            let values = rounds.iter().flatten().map(of);
-            let (low, high) =
-                values.fold((value, value), |(low, high), one| (one.min(low), one.max(high)));
-            let spread = (high - low) / value * 50.0;
-            Cell { text: format!("{} ± {spread:.0} %", thousands(value)), value: Some(value) }
-        }
-    }
-}
-
-fn three(rounds: &Rounds<Sample>, of: [fn(&Sample) -> f64; 3], digits: usize) -> String {
-    let parts = of.map(|part| median(rounds, part));
-    match parts {
-        [Ok(a), Ok(b), Ok(c)] => format!("{a:.digits$} / {b:.digits$} / {c:.digits$}"),
-        [Err(word), ..] | [_, Err(word), _] | [.., Err(word)] => word.to_owned(),
-    }
-}
-
-/// The median over the rounds, or the word that stands for it.
-fn median<T>(rounds: &Rounds<T>, of: impl Fn(&T) -> f64) -> Result<f64, &'static str> {
-    let samples = rounds.as_ref().map_err(|_| FAILED)?;
-    let mut values: Vec<f64> = samples.iter().map(of).collect();
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().ok_or(NONE)
-}
-
-/// A whole number with a comma before each three digits.
-fn thousands(number: f64) -> String {
-    let digits = format!("{number:.0}");
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 /// Cores, their model and the memory.

@@ -19,35 +19,48 @@ pub(crate) struct Subject {
     child: Child,
 }
 
-/// Prepares the database and makes the tables resources; the second one with history.
-pub(crate) fn adopt(program: &Path, url: &str, plain: &str, logged: &str) -> Fallible<()> {
-    let plain_table = format!("public.{plain}");
-    let logged_table = format!("public.{logged}");
-    let runs: [&[&str]; 3] = [
-        &["migrate"],
-        &["adopt", &plain_table, "--no-history", "--name", plain],
-        &["adopt", &logged_table, "--name", logged],
-    ];
-    for arguments in runs {
-        let status = Command::new(program)
-            .args(arguments)
-            .env("DATABASE_URL", url)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .status()
-            .map_err(|error| format!("{}: {error}", program.display()))?;
-        if !status.success() {
-            return Err(format!("counterfoil {}: {status}", arguments.join(" ")).into());
-        }
+/// Prepares the database.
+pub(crate) fn migrate(program: &Path, url: &str) -> Fallible<()> {
+    run(program, url, &["migrate"])
+}
+
+/// Makes a table a resource, or changes whether it has history.
+pub(crate) fn adopt(program: &Path, url: &str, table: &str, history: bool) -> Fallible<()> {
+    let shown = format!("public.{table}");
+    let mut arguments = vec!["adopt", &shown];
+    if !history {
+        arguments.push("--no-history");
     }
-    Ok(())
+    run(program, url, &arguments)
+}
+
+fn run(program: &Path, url: &str, arguments: &[&str]) -> Fallible<()> {
+    let status = Command::new(program)
+        .args(arguments)
+        .env("DATABASE_URL", url)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .status()
+        .map_err(|error| format!("{}: {error}", program.display()))?;
+    if status.success() {
+        Ok(())
+    } else {
+        Err(format!("counterfoil {}: {status}", arguments.join(" ")).into())
+    }
 }
 
 impl Subject {
     pub(crate) fn start(program: &Path, url: &str) -> Fallible<Self> {
+        let mut command = Command::new(program);
+        command.args(["serve", "--no-auth"]);
+        Self::run(&mut command, url)
+    }
+
+    /// Starts a program that says where it listens.
+    pub(crate) fn run(command: &mut Command, url: &str) -> Fallible<Self> {
         let started = Instant::now();
-        let mut child = Command::new(program)
-            .args(["serve", "--no-auth", "--listen", "127.0.0.1:0"])
+        let mut child = command
+            .args(["--listen", "127.0.0.1:0"])
             .env("DATABASE_URL", url)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -69,6 +82,18 @@ impl Subject {
 
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
+    }
+
+    /// Asks it to end, and waits until it has.
+    pub(crate) fn end(mut self) -> Fallible<()> {
+        let pid = self.pid().to_string();
+        let asked = Command::new("kill").args(["-TERM", &pid]).status()?;
+        let status = self.child.wait()?;
+        if asked.success() && status.success() {
+            Ok(())
+        } else {
+            Err(format!("the server ended with {status}").into())
+        }
     }
 
     /// The most memory that the process ever held.
@@ -97,7 +122,7 @@ fn listening(child: &mut Child) -> Fallible<SocketAddr> {
         }
     });
     let address = receiver
-        .recv_timeout(Duration::from_secs(20))
+        .recv_timeout(Duration::from_mins(1))
         .map_err(|_| "counterfoil serve did not say where it listens")?;
     Ok(address.parse()?)
 }

@@ -106,8 +106,8 @@ fn main() -> ExitCode {
 /// Whether every figure could be measured.
 fn run(choice: &Choice) -> Fallible<bool> {
     let load = proc::load_average()?;
-    let postgres = Postgres::start()?;
-    let url = postgres.url();
+    let postgres = Postgres::start(false)?;
+    let url = postgres.socket().url.clone();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(prepare(&choice.program, &url))?;
     let subject = Subject::start(&choice.program, &url)?;
