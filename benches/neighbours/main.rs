@@ -8,6 +8,7 @@
 mod client;
 mod disturber;
 #[path = "../http/histogram.rs"]
+#[expect(dead_code, reason = "shared with the other benchmark, which asks for more")]
 mod histogram;
 mod neighbour;
 #[path = "../http/postgres.rs"]
@@ -107,7 +108,7 @@ fn main() -> ExitCode {
 fn run(choice: &Choice) -> Fallible<bool> {
     let load = proc::load_average()?;
     let postgres = Postgres::start(false)?;
-    let url = postgres.socket().url.clone();
+    let url = postgres.way(false).url.clone();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(prepare(&choice.program, &url))?;
     let subject = Subject::start(&choice.program, &url)?;

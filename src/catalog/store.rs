@@ -97,6 +97,14 @@ pub async fn fingerprint(conn: &mut PgConnection) -> sqlx::Result<String> {
     sqlx::query_scalar("SELECT counterfoil.fingerprint()").fetch_one(conn).await
 }
 
+/// What is committed and what is not, as PostgreSQL writes it.
+///
+/// # Errors
+/// Those of the database.
+pub async fn snapshot(conn: &mut PgConnection) -> sqlx::Result<String> {
+    sqlx::query_scalar("SELECT pg_current_snapshot()::text").fetch_one(conn).await
+}
+
 /// Makes a table a resource; gives one line per step, for people.
 ///
 /// # Errors

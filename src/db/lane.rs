@@ -12,6 +12,7 @@ use std::fmt::Debug;
 use std::future::Future;
 use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher, Hash};
 use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -19,7 +20,7 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 use tokio::sync::{Notify, oneshot};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use crate::db::Db;
 use crate::db::fault::Fault;
@@ -30,10 +31,23 @@ use crate::db::lane::queue::{Pick, Queue};
 /// How long a request may wait for its turn.
 const QUEUE_TIME: Duration = Duration::from_secs(5);
 
+/// How often those who wait behind a long statement are looked after.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// How long to wait for a statement. PostgreSQL ends it long before; this is for a connection that nothing
+/// comes back on any more.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How many times the parts of one group may wait for a lock in vain.
+const LOCKS: usize = 16;
+
 /// What a lane carries.
 pub trait Request: Debug + Send + Sync + Sized + 'static {
     /// What comes of it.
     type Answer: Debug + Send;
+
+    /// What befell a request of whose statement nothing was heard any more.
+    const LOST: Fault;
 
     /// Whose request it is. Parties take turns, however many requests each of them has.
     fn party(&self) -> Mark;
@@ -50,12 +64,11 @@ pub trait Request: Debug + Send + Sync + Sized + 'static {
         conn: &mut PgConnection,
     ) -> impl Future<Output = Result<Self::Answer, Fault>> + Send;
 
-    /// Runs one by itself, outside of the lane. `missed` where it was in a statement that found no row
-    /// for it, or found its row locked.
+    /// Runs one by itself, outside of the lane.
     fn run_outside(
         self: Arc<Self>,
         db: Db,
-        missed: bool,
+        left: Left,
     ) -> impl Future<Output = Result<Self::Answer, Fault>> + Send;
 
     /// Runs several as one statement. Gives an answer for each, in their order; `None` for those that
@@ -65,12 +78,23 @@ pub trait Request: Debug + Send + Sync + Sized + 'static {
         group: &[&Self],
     ) -> impl Future<Output = Result<Vec<Option<Self::Answer>>, Fault>> + Send;
 
-    /// Explains, as one statement, why those of a group that found no row did not. Gives an answer for
-    /// each, in their order; `None` for those that are to run outside, as all do with an error.
+    /// Explains, as one statement, why those of a group that found no row did not. Gives for each, in their
+    /// order, its answer or why it is to run outside.
     fn explain_together(
         conn: &mut PgConnection,
         group: &[&Self],
-    ) -> impl Future<Output = Result<Vec<Option<Self::Answer>>, Fault>> + Send;
+    ) -> impl Future<Output = Result<Vec<Result<Self::Answer, Left>>, Fault>> + Send;
+}
+
+/// Why a request runs outside of its lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Left {
+    /// It was in a statement that found no row for it.
+    Missed,
+    /// It will wait for others, whom it met or is one of.
+    Waits,
+    /// Its neighbours were in the way.
+    Apart,
 }
 
 /// Stands for something that is only ever compared. Two things may have the same mark, seldom enough:
@@ -142,13 +166,13 @@ pub struct Load {
 }
 
 /// What became of a request.
-type Ride<R> = Result<<R as Request>::Answer, Fault>;
+type Became<R> = Result<<R as Request>::Answer, Fault>;
 
 #[derive(Debug)]
 struct Waiting<R: Request> {
     request: Arc<R>,
     since: Instant,
-    answer: oneshot::Sender<Ride<R>>,
+    answer: oneshot::Sender<Became<R>>,
 }
 
 impl<R: Request> Lanes<R> {
@@ -200,7 +224,7 @@ impl<R: Request> Lanes<R> {
         let Some(line) = lines.get(number % lines.len().max(1)) else {
             return Err(Fault::Overloaded);
         };
-        let (answer, ride) = oneshot::channel();
+        let (answer, became) = oneshot::channel();
         let party = request.party();
         let waiting = Waiting { request: Arc::new(request), since: Instant::now(), answer };
         if line.lock().queue.push(party.0, waiting).is_err() {
@@ -209,7 +233,7 @@ impl<R: Request> Lanes<R> {
         }
         line.news.notify_one();
         // The lane drops a request unanswered only when it panicked.
-        ride.await.unwrap_or(Err(Fault::Panicked))
+        became.await.unwrap_or(Err(Fault::Panicked))
     }
 }
 
@@ -225,16 +249,16 @@ impl<R: Request> Line<R> {
 }
 
 impl<R: Request> Waiting<R> {
-    fn tell(self, ride: Ride<R>) {
+    fn tell(self, became: Became<R>) {
         // Nobody waiting any more is no error: the work is done all the same.
-        let _ = self.answer.send(ride);
+        let _ = self.answer.send(became);
     }
 
-    fn leave(self, db: &Db, count: &Count, missed: bool) {
+    fn leave(self, db: &Db, count: &Count, left: Left) {
         count.left.fetch_add(1, Ordering::Relaxed);
         let db = db.clone();
         tokio::spawn(async move {
-            let _ = self.answer.send(self.request.run_outside(db, missed).await);
+            let _ = self.answer.send(self.request.run_outside(db, left).await);
         });
     }
 }
@@ -288,9 +312,16 @@ impl<R: Request> Lane<R> {
             self.busy = size > 1;
             self.count.statements.fetch_add(1, Ordering::Relaxed);
             self.count.carried.fetch_add(u64::try_from(size).unwrap_or(0), Ordering::Relaxed);
-            let carried = Carried::default();
-            let ran = AssertUnwindSafe(carried.carry(held, &self.db, &self.count, group));
-            let carried = ran.catch_unwind().await.unwrap_or_default();
+            let carried = {
+                let run = Ride { held, db: &self.db, count: &self.count, locks: 0 }.carry(group);
+                let mut run = pin!(AssertUnwindSafe(run).catch_unwind());
+                loop {
+                    match timeout(LOOK, &mut run).await {
+                        Ok(carried) => break carried.unwrap_or_default(),
+                        Err(_) => expire(&self.line, &self.count),
+                    }
+                }
+            };
             self.keeper.used(carried.healthy);
             match carried.took {
                 Some(took) => self.pace.ran(size, took),
@@ -370,7 +401,7 @@ impl<R: Request> Lane<R> {
         for (waiting, turn) in taken.into_iter().zip(turns) {
             match turn {
                 Turn::Ride => group.push(waiting),
-                Turn::Outside => waiting.leave(&self.db, &self.count, false),
+                Turn::Outside => waiting.leave(&self.db, &self.count, Left::Waits),
                 Turn::Abandoned => {}
                 Turn::Expired => {
                     self.count.overloads.fetch_add(1, Ordering::Relaxed);
@@ -387,6 +418,20 @@ impl<R: Request> Lane<R> {
     }
 }
 
+/// Turns away those who have waited too long.
+fn expire<R: Request>(line: &Line<R>, count: &Count) {
+    let now = Instant::now();
+    let late = |waiting: &Waiting<R>| now.saturating_duration_since(waiting.since) > QUEUE_TIME;
+    let expired = line
+        .lock()
+        .queue
+        .take(usize::MAX, |waiting| if late(waiting) { Pick::Take } else { Pick::Stay });
+    for waiting in expired {
+        count.overloads.fetch_add(1, Ordering::Relaxed);
+        waiting.tell(Err(Fault::Overloaded));
+    }
+}
+
 /// How a group went.
 #[derive(Debug, Default)]
 struct Carried {
@@ -396,50 +441,128 @@ struct Carried {
     took: Option<Duration>,
 }
 
-impl Carried {
+/// One group on its way.
+struct Ride<'a> {
+    held: &'a mut Held,
+    db: &'a Db,
+    count: &'a Count,
+    /// How many times it waited for a lock in vain.
+    locks: usize,
+}
+
+impl Ride<'_> {
     /// Runs a group and answers each of it.
-    async fn carry<R: Request>(
-        mut self,
-        held: &mut Held,
-        db: &Db,
-        count: &Count,
-        group: Vec<Waiting<R>>,
-    ) -> Self {
+    async fn carry<R: Request>(mut self, group: Vec<Waiting<R>>) -> Carried {
         let began = Instant::now();
-        if let [one] = group.as_slice() {
-            let ride = match one.request.run(&mut held.conn).await {
-                Err(Fault::OutcomeUnknown) => Err(held.settle().await),
-                ride => ride,
-            };
-            self.healthy = !matches!(&ride, Err(fault) if fault.breaks_connection());
-            self.took = Some(began.elapsed());
-            // Whoever has time waits for the lock, or for a slow trigger; a lane has none.
-            let in_haste = matches!(&ride, Err(Fault::LockTimeout | Fault::StatementTimeout));
-            for (waiting, ride) in group.into_iter().zip([ride]) {
-                if in_haste { waiting.leave(db, count, false) } else { waiting.tell(ride) }
+        let size = group.len();
+        let mut missed = Vec::new();
+        // What is still to be run, each part as one statement, the next one last.
+        let mut parts = vec![group];
+        let (mut healthy, mut whole) = (true, true);
+        while let Some(part) = parts.pop() {
+            if !healthy {
+                self.part_with(part, Left::Apart);
+                continue;
             }
-            return self;
+            let (left, well) = self.run(part, &mut missed).await;
+            healthy = well;
+            if let Some(mut left) = left {
+                whole = false;
+                // Nothing of it holds. Whoever it is about is found by halves, and the others go on.
+                let half = left.split_off(left.len() / 2);
+                parts.extend([half, left]);
+            }
         }
-        let requests: Vec<_> = group.iter().map(|waiting| &*waiting.request).collect();
-        match R::run_together(&mut held.conn, &requests).await {
+        // A lone request that failed tells nothing about groups.
+        let took = (whole || size == 1).then(|| began.elapsed());
+        if !missed.is_empty() {
+            healthy = self.explain(missed, healthy).await;
+        }
+        Carried { healthy, took }
+    }
+
+    /// Runs one part as one statement and answers each of it, but for those it gives back to be tried in
+    /// smaller parts. Gives whether the connection is well.
+    async fn run<R: Request>(
+        &mut self,
+        part: Vec<Waiting<R>>,
+        missed: &mut Vec<Waiting<R>>,
+    ) -> (Option<Vec<Waiting<R>>>, bool) {
+        if let [one] = part.as_slice() {
+            let became = limited::<R, _>(one.request.run(&mut self.held.conn)).await;
+            let became = match became {
+                Err(Fault::OutcomeUnknown) => Err(self.held.settle().await),
+                became => became,
+            };
+            let healthy = !matches!(&became, Err(fault) if fault.breaks_connection());
+            // Whoever has time waits for the lock, or for a slow trigger; a lane has none.
+            let in_haste = matches!(&became, Err(Fault::LockTimeout | Fault::StatementTimeout));
+            self.locks += usize::from(in_haste);
+            for (waiting, became) in part.into_iter().zip([became]) {
+                if in_haste {
+                    waiting.leave(self.db, self.count, Left::Waits);
+                } else {
+                    waiting.tell(became);
+                }
+            }
+            return (None, healthy);
+        }
+        let requests: Vec<_> = part.iter().map(|waiting| &*waiting.request).collect();
+        match limited::<R, _>(R::run_together(&mut self.held.conn, &requests)).await {
             Ok(answers) => {
-                self.took = Some(began.elapsed());
-                let missed = tell(group, answers);
-                self.healthy = explain(held, db, count, missed).await;
+                missed.extend(tell(part, answers));
+                (None, true)
             }
             Err(Fault::OutcomeUnknown) => {
-                self.took = Some(began.elapsed());
-                let fault = held.settle().await;
-                group.into_iter().for_each(|waiting| waiting.tell(Err(fault.clone())));
+                let fault = self.held.settle().await;
+                part.into_iter().for_each(|waiting| waiting.tell(Err(fault.clone())));
+                (None, false)
             }
             Err(fault) => {
-                self.healthy = !fault.breaks_connection();
-                // Nothing of it holds: each for itself.
-                group.into_iter().for_each(|waiting| waiting.leave(db, count, false));
+                let healthy = !fault.breaks_connection();
+                self.locks += usize::from(fault == Fault::LockTimeout);
+                // To look for who is slow, or for a lock that all want, takes longer than others can wait.
+                let patient = fault != Fault::StatementTimeout && self.locks < LOCKS;
+                if healthy && patient {
+                    return (Some(part), true);
+                }
+                self.part_with(part, Left::Apart);
+                (None, healthy)
             }
         }
-        self
     }
+
+    /// Explains why these found no row. Gives whether the connection is well.
+    async fn explain<R: Request>(&mut self, missed: Vec<Waiting<R>>, healthy: bool) -> bool {
+        let requests: Vec<_> = missed.iter().map(|waiting| &*waiting.request).collect();
+        let explained = match healthy {
+            true => limited::<R, _>(R::explain_together(&mut self.held.conn, &requests)).await,
+            false => Err(R::LOST),
+        };
+        let (answers, healthy) = match explained {
+            Ok(answers) => (answers, healthy),
+            Err(fault) => (Vec::new(), healthy && !fault.breaks_connection()),
+        };
+        let answers = answers.into_iter().chain(std::iter::repeat_with(|| Err(Left::Missed)));
+        for (waiting, answer) in missed.into_iter().zip(answers) {
+            match answer {
+                Ok(answer) => waiting.tell(Ok(answer)),
+                Err(left) => waiting.leave(self.db, self.count, left),
+            }
+        }
+        healthy
+    }
+
+    fn part_with<R: Request>(&self, part: Vec<Waiting<R>>, left: Left) {
+        part.into_iter().for_each(|waiting| waiting.leave(self.db, self.count, left));
+    }
+}
+
+/// Waits for a statement while anything may still come of it.
+async fn limited<R: Request, T>(
+    statement: impl Future<Output = Result<T, Fault>>,
+) -> Result<T, Fault> {
+    timeout(PATIENCE, statement).await.unwrap_or(Err(R::LOST))
 }
 
 /// Tells those who have an answer; gives the others.
@@ -453,23 +576,4 @@ fn tell<R: Request>(group: Vec<Waiting<R>>, answers: Vec<Option<R::Answer>>) -> 
         None => Some(waiting),
     });
     told.collect()
-}
-
-/// Explains why these found no row. Gives whether the connection is well.
-async fn explain<R: Request>(
-    held: &mut Held,
-    db: &Db,
-    count: &Count,
-    missed: Vec<Waiting<R>>,
-) -> bool {
-    if missed.is_empty() {
-        return true;
-    }
-    let requests: Vec<_> = missed.iter().map(|waiting| &*waiting.request).collect();
-    let (answers, healthy) = match R::explain_together(&mut held.conn, &requests).await {
-        Ok(answers) => (answers, true),
-        Err(fault) => (Vec::new(), !fault.breaks_connection()),
-    };
-    tell(missed, answers).into_iter().for_each(|waiting| waiting.leave(db, count, true));
-    healthy
 }

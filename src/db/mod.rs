@@ -40,10 +40,11 @@ const QUEUE_TIME: Duration = Duration::from_secs(5);
 /// A handle on the workers. They end when the last handle is dropped and the queue is empty.
 ///
 /// Reads have connections of their own: they wait for no row's lock, and must not wait behind writes
-/// that do.
+/// that do. So have writes of which it is known that they will have to wait.
 #[derive(Clone, Debug)]
 pub struct Db {
     writes: Queue,
+    waits: Queue,
     reads: Queue,
     written: Arc<Notify>,
 }
@@ -59,7 +60,7 @@ struct Queue {
 /// What one kind of connections is at.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
-    /// `writes` or `reads`.
+    /// `writes`, `waits` or `reads`.
     pub name: &'static str,
     /// How many connections there may be.
     pub connections: usize,
@@ -72,19 +73,20 @@ pub struct Load {
 }
 
 impl Db {
-    /// Starts `connections` workers for writes on a database, and half as many for reads. They connect
-    /// when their first job comes.
+    /// Starts `connections` workers for writes on a database, half as many for writes that wait for
+    /// others, and half as many for reads. They connect when their first job comes.
     pub fn start(options: &PgConnectOptions, connections: usize) -> Self {
         Self {
             writes: Queue::start(options, connections),
+            waits: Queue::start(options, connections.div_ceil(2)),
             reads: Queue::start(options, connections.div_ceil(2)),
             written: Arc::default(),
         }
     }
 
     /// What the connections are at.
-    pub fn loads(&self) -> [Load; 2] {
-        [self.writes.load("writes"), self.reads.load("reads")]
+    pub fn loads(&self) -> [Load; 3] {
+        [self.writes.load("writes"), self.waits.load("waits"), self.reads.load("reads")]
     }
 
     /// Runs a job that only reads on one of the connections for reads. See [`Self::run`].
@@ -111,6 +113,21 @@ impl Db {
         F: for<'c> FnOnce(&'c mut PgConnection) -> BoxFuture<'c, Result<T, Fault>> + Send + 'static,
     {
         let result = self.writes.run(job).await;
+        self.wrote();
+        result
+    }
+
+    /// As [`Self::run`], for a write that came upon somebody else's lock: it may wait, and is not to keep
+    /// others from a connection meanwhile.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    pub async fn wait<T, F>(&self, job: F) -> Result<T, Fault>
+    where
+        T: Send + 'static,
+        F: for<'c> FnOnce(&'c mut PgConnection) -> BoxFuture<'c, Result<T, Fault>> + Send + 'static,
+    {
+        let result = self.waits.run(job).await;
         self.wrote();
         result
     }

@@ -7,9 +7,12 @@ use std::sync::Arc;
 
 use crate::catalog::Resource;
 use crate::catalog::key::Key;
-use crate::db::lane::Mark;
+use crate::db::lane::{Left, Mark};
 use crate::record::statement::{self, Shape};
 use crate::record::{Change, Outcome, Run, Write, many};
+
+/// The most bytes that a write may bring into company: the others wait for it.
+const LARGE: usize = 64 << 10;
 
 /// A read of one record, or of several.
 #[derive(Debug)]
@@ -64,7 +67,13 @@ impl Shared {
         if write.run != Run::Alone || write.resource.alone {
             return None;
         }
-        let shape = many::shape(write)?;
+        let large = match &write.change {
+            Ok(Change::Create(body) | Change::Replace(body) | Change::Patch(body)) => {
+                body.values.iter().map(String::len).sum::<usize>() > LARGE
+            }
+            _ => false,
+        };
+        let shape = many::shape(write).filter(|_| !large)?;
         // Whom a deletion takes along is not known beforehand.
         let takes_along = write.resource.referred && matches!(write.change, Ok(Change::Delete));
         if takes_along {
@@ -73,6 +82,13 @@ impl Shared {
         let row = write.key.as_ref().map(|key| Mark::of((&write.resource.name, key)));
         let mixes = statement::may_mix(&write.resource, &shape);
         Some(Self { write: write.clone(), shape, mixes, row, witness: witness.clone() })
+    }
+
+    /// Where to go on with a write that missed though nothing stands against it: it is to be merged, or somebody
+    /// has its row locked.
+    pub fn unexplained(&self) -> Left {
+        let merges = self.write.on_conflict.is_some() || self.write.had.is_some();
+        if merges { Left::Missed } else { Left::Waits }
     }
 
     /// The number of its lane: the same for all writes to one record.

@@ -9,7 +9,7 @@ use sqlx::postgres::{PgConnectOptions, PgConnection};
 use crate::db::Db;
 use crate::db::connect;
 use crate::db::fault::Fault;
-use crate::db::lane::{self, Mark, Request};
+use crate::db::lane::{self, Left, Mark, Request};
 use crate::record::lane::{Read, Shared, Witness};
 use crate::record::statement::Shape;
 use crate::record::store::{self, Found};
@@ -18,6 +18,8 @@ use crate::record::{Outcome, Write, many};
 impl Request for Read {
     /// What was found of each record. Of several, one that is not there is merely missing.
     type Answer = Vec<Found>;
+
+    const LOST: Fault = Fault::Unavailable;
 
     fn party(&self) -> Mark {
         self.party
@@ -40,7 +42,7 @@ impl Request for Read {
         Ok(rows.into_iter().map(|row| row.map_or(Found::Missing, Found::Row)).collect())
     }
 
-    async fn run_outside(self: Arc<Self>, db: Db, _missed: bool) -> Result<Vec<Found>, Fault> {
+    async fn run_outside(self: Arc<Self>, db: Db, _: Left) -> Result<Vec<Found>, Fault> {
         db.read(move |conn| async move { self.run(conn).await }.boxed()).await
     }
 
@@ -66,13 +68,15 @@ impl Request for Read {
     async fn explain_together(
         _: &mut PgConnection,
         _: &[&Self],
-    ) -> Result<Vec<Option<Vec<Found>>>, Fault> {
+    ) -> Result<Vec<Result<Vec<Found>, Left>>, Fault> {
         Ok(Vec::new())
     }
 }
 
 impl Request for Shared {
     type Answer = Outcome;
+
+    const LOST: Fault = Fault::OutcomeUnknown;
 
     fn party(&self) -> Mark {
         Mark::of(&self.write.actor)
@@ -93,19 +97,22 @@ impl Request for Shared {
         Ok(outcome)
     }
 
-    async fn run_outside(self: Arc<Self>, db: Db, missed: bool) -> Result<Outcome, Fault> {
-        db.run(move |conn| {
-            async move {
-                if !missed {
-                    return self.run(conn).await;
-                }
-                let outcome = store::write_after_miss(conn, &self.write).await?;
-                self.witness.tell(&self.write, &outcome);
-                Ok(outcome)
+    async fn run_outside(self: Arc<Self>, db: Db, left: Left) -> Result<Outcome, Fault> {
+        match left {
+            Left::Waits => db.wait(move |conn| async move { self.run(conn).await }.boxed()).await,
+            Left::Apart => db.run(move |conn| async move { self.run(conn).await }.boxed()).await,
+            Left::Missed => {
+                let explained = db.run(move |conn| {
+                    async move {
+                        let outcome = store::write_after_miss(conn, &self.write).await?;
+                        self.witness.tell(&self.write, &outcome);
+                        Ok(outcome)
+                    }
+                    .boxed()
+                });
+                explained.await
             }
-            .boxed()
-        })
-        .await
+        }
     }
 
     async fn run_together(
@@ -117,38 +124,35 @@ impl Request for Shared {
         let alike = group.iter().all(|shared| shared.shape == first.shape);
         let shape = if alike { &first.shape } else { &Shape::Mixed };
         let outcomes = many::store::write_each(conn, shape, &writes).await?;
-        witness(group, &outcomes);
+        for (shared, outcome) in group.iter().zip(&outcomes) {
+            if let Some(outcome) = outcome {
+                shared.witness.tell(&shared.write, outcome);
+            }
+        }
         Ok(outcomes)
     }
 
     async fn explain_together(
         conn: &mut PgConnection,
         group: &[&Self],
-    ) -> Result<Vec<Option<Outcome>>, Fault> {
-        let mut outcomes: Vec<Option<Outcome>> = Vec::new();
-        outcomes.resize_with(group.len(), || None);
+    ) -> Result<Vec<Result<Outcome, Left>>, Fault> {
+        let mut outcomes: Vec<_> = group.iter().map(|shared| Err(shared.unexplained())).collect();
         let mut left: Vec<usize> = (0..group.len()).collect();
         // One statement compares with one set of columns.
         while let Some(&first) = left.first() {
             let shape = &group[first].shape;
-            let alike = left.extract_if(.., |place| group[*place].shape == *shape);
-            let alike: Vec<_> = alike.collect();
+            let alike: Vec<_> =
+                left.extract_if(.., |place| group[*place].shape == *shape).collect();
             let writes: Vec<_> = alike.iter().map(|&place| &*group[place].write).collect();
             let explained = many::store::explain(conn, shape, &writes).await?;
             for (place, outcome) in alike.into_iter().zip(explained) {
-                outcomes[place] = outcome;
+                if let Some(outcome) = outcome {
+                    group[place].witness.tell(&group[place].write, &outcome);
+                    outcomes[place] = Ok(outcome);
+                }
             }
         }
-        witness(group, &outcomes);
         Ok(outcomes)
-    }
-}
-
-fn witness(group: &[&Shared], outcomes: &[Option<Outcome>]) {
-    for (shared, outcome) in group.iter().zip(outcomes) {
-        if let Some(outcome) = outcome {
-            shared.witness.tell(&shared.write, outcome);
-        }
     }
 }
 

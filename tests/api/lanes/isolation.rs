@@ -175,7 +175,8 @@ async fn a_unique_value_that_somebody_else_holds_keeps_only_those_waiting_who_wa
             assert_eq!(reply.expect(200).data()["version"], round + 1);
         }
     }
-    assert!(wanting.try_join_next().is_none(), "the value was not to be had meanwhile");
+    let early = wanting.try_join_next().map(|reply| reply.unwrap().text);
+    assert_eq!(early, None, "the value was not to be had meanwhile");
     sqlx::raw_sql("ROLLBACK").execute(&mut holder).await.unwrap();
     let mut winners = 0;
     for reply in wanting.join_all().await {
