@@ -106,7 +106,9 @@ mod tests {
 
     fn of(arrivals: &[(u64, &'static str)]) -> Queue<&'static str> {
         let mut queue = Queue::default();
-        arrivals.iter().for_each(|(party, one)| queue.push(*party, *one).unwrap());
+        for (party, one) in arrivals {
+            queue.push(*party, *one).unwrap();
+        }
         queue
     }
 
