@@ -33,6 +33,12 @@ use crate::db::lane::ride::Ride;
 /// How long a request may wait for its turn.
 const QUEUE_TIME: Duration = Duration::from_secs(5);
 
+/// How many wait before another lane comes to the help of one at work.
+const CROWD: usize = 16;
+
+/// How long a statement takes usually, at the most. Behind a slower one, nobody waits for its lane.
+const SOON: Duration = Duration::from_millis(1);
+
 /// How often those who wait behind a long statement are looked after.
 const LOOK: Duration = Duration::from_secs(1);
 
@@ -133,6 +139,9 @@ struct Line<R: Request> {
 struct State<R: Request> {
     queue: Queue<Waiting<R>>,
     ended: bool,
+    /// How many lanes run a group of it, and since when the latest does.
+    running: usize,
+    began: Instant,
 }
 
 /// What lanes did since they were started.
@@ -222,12 +231,16 @@ impl<R: Request> Lanes<R> {
         };
         let (answer, became) = oneshot::channel();
         let party = request.party();
-        let waiting = Waiting { request: Arc::new(request), since: Instant::now(), answer };
-        if line.lock().queue.push(party.0, waiting).is_err() {
-            count.overloads.fetch_add(1, Ordering::Relaxed);
-            return Err(Fault::Overloaded);
+        let since = Instant::now();
+        let waiting = Waiting { request: Arc::new(request), since, answer };
+        match line.lock().let_in(party, waiting) {
+            Err(_) => {
+                count.overloads.fetch_add(1, Ordering::Relaxed);
+                return Err(Fault::Overloaded);
+            }
+            Ok(true) => line.news.notify_one(),
+            Ok(false) => {}
         }
-        line.news.notify_one();
         // The lane drops a request unanswered only when it panicked.
         became.await.unwrap_or(Err(Fault::Panicked))
     }
@@ -235,12 +248,29 @@ impl<R: Request> Lanes<R> {
 
 impl<R: Request> Line<R> {
     fn new() -> Arc<Self> {
-        let state = State { queue: Queue::default(), ended: false };
+        let state =
+            State { queue: Queue::default(), ended: false, running: 0, began: Instant::now() };
         Arc::new(Self { state: Mutex::new(state), news: Notify::new() })
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State<R>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<R: Request> State<R> {
+    /// Lets one in, and says whether a lane is to be called; gives it back where there is no room.
+    fn let_in(&mut self, party: Mark, waiting: Waiting<R>) -> Result<bool, Waiting<R>> {
+        let now = waiting.since;
+        self.queue.push(party.0, waiting)?;
+        Ok(self.calls(now))
+    }
+
+    /// Whether a lane is to come for those who wait: where one is at work already and will be back soon,
+    /// only if they are a crowd. Fewer lanes make larger groups.
+    fn calls(&self, now: Instant) -> bool {
+        let crowd = self.queue.len() >= CROWD * self.running;
+        crowd || now.saturating_duration_since(self.began) > SOON
     }
 }
 
@@ -297,6 +327,7 @@ impl<R: Request> Lane<R> {
         let _ = self.keeper.ready().await;
         while let Some(group) = self.next().await {
             let Some(held) = self.keeper.ready().await else {
+                self.line.lock().running -= 1;
                 for waiting in group {
                     waiting.tell(Err(Fault::Unavailable));
                 }
@@ -314,12 +345,14 @@ impl<R: Request> Lane<R> {
                 let run = Ride { held, db: &self.db, count: &self.count, locks: 0 }.carry(group);
                 let mut run = pin!(AssertUnwindSafe(run).catch_unwind());
                 loop {
-                    match timeout(LOOK, &mut run).await {
-                        Ok(carried) => break carried.unwrap_or_default(),
-                        Err(_) => expire(&self.line, &self.count),
+                    if let Ok(carried) = timeout(LOOK, &mut run).await {
+                        break carried.unwrap_or_default();
                     }
+                    expire(&self.line, &self.count);
+                    self.line.news.notify_one();
                 }
             };
+            self.line.lock().running -= 1;
             self.keeper.used(carried.healthy);
             match carried.took {
                 Some(took) => self.pace.ran(size, took),
@@ -389,7 +422,11 @@ impl<R: Request> Lane<R> {
                 }
             }
         });
-        let more = state.queue.len() > 0;
+        if turns.iter().any(|turn| matches!(turn, Turn::Ride)) {
+            state.running += 1;
+            state.began = now;
+        }
+        let more = state.queue.len() > 0 && state.calls(now);
         drop(state);
         if more {
             // One notice may have stood for all who came.
