@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::num::NonZeroU16;
+use std::num::{NonZeroU8, NonZeroU16};
 use std::path::Path;
 
 use serde::Deserialize;
@@ -32,7 +32,9 @@ pub struct Server {
     pub connections: Option<usize>,
     /// How many lanes carry the reads of single records, and how many their writes; each has a
     /// connection besides `connections`.
-    pub lanes: Option<usize>,
+    pub lanes: Option<NonZeroU8>,
+    /// The most requests of a lane's statement; where nothing is said, what is measured decides.
+    pub group: Option<NonZeroU16>,
     /// The origins that browsers may call from; `*` for any.
     pub cors_origins: Vec<String>,
     /// For how many hours an `Idempotency-Key` is remembered with its answer.

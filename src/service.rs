@@ -96,14 +96,15 @@ pub async fn start(database_url: &str, config: Config) -> Result<Service, StartE
         return Err(StartError::Misconfigured(problems));
     }
     let db = Db::start(&options, config.server.connections.unwrap_or(CONNECTIONS));
-    let lanes = config.server.lanes.unwrap_or_else(lanes_of_this_machine);
+    let lanes = config.server.lanes.map_or_else(lanes_of_this_machine, |n| n.get().into());
+    let group = config.server.group.map(|n| n.get().into());
     let metrics = Metrics::default();
     let counted = metrics.clone();
     let witness = Witness(Arc::new(move |write, outcome| {
         counted.write(&write.resource.name, Became::from(outcome));
     }));
     let app = App::new(House {
-        lanes: Lanes::start(&options, lanes, db.clone(), witness),
+        lanes: Lanes::start(&options, (lanes, group), db.clone(), witness),
         db,
         catalog: Arc::new(ArcSwap::from_pointee(catalog)),
         refresh: Arc::new(Notify::new()),

@@ -1,8 +1,8 @@
 //! Lanes: a lane is a task that owns its connection and takes everything that waits as one statement.
 //! There is no timer: while one statement runs, the next group fills. Who is alone waits for nobody.
 //!
-//! What may share a statement, and what the statement is, says the [`Request`]. Whatever is not as the
-//! others of its group runs by itself on the connections of [`Db`]; so it cannot hold the lane up.
+//! What may share a statement, and what the statement is, says the [`Request`]. Whoever would have to wait
+//! for somebody's lock runs by itself on the connections of [`Db`]; so it cannot hold the lane up.
 
 mod pace;
 mod queue;
@@ -36,7 +36,8 @@ const QUEUE_TIME: Duration = Duration::from_secs(5);
 /// How many wait before another lane comes to the help of one at work.
 const CROWD: usize = 16;
 
-/// How long a statement takes usually, at the most. Behind a slower one, nobody waits for its lane.
+/// How long a statement takes usually, at the most. Who comes while a slower one runs does not wait for its
+/// lane where there is another.
 const SOON: Duration = Duration::from_millis(1);
 
 /// How often those who wait behind a long statement are looked after.
@@ -170,6 +171,9 @@ pub struct Load {
     pub overloads: u64,
 }
 
+/// How many lanes there are, and the size of their groups where it is not for them to find.
+type Size = (usize, Option<usize>);
+
 /// What became of a request.
 type Became<R> = Result<<R as Request>::Answer, Fault>;
 
@@ -183,22 +187,24 @@ struct Waiting<R: Request> {
 impl<R: Request> Lanes<R> {
     /// Starts lanes that share one line, for requests that change nothing. `db` is for what runs
     /// outside of them.
-    pub fn shared(options: &PgConnectOptions, lanes: usize, db: &Db) -> Self {
+    pub fn shared(options: &PgConnectOptions, (lanes, group): Size, db: &Db) -> Self {
         let (open, count, line) = (Arc::default(), Arc::default(), Line::new());
         for _ in 0..lanes.max(1) {
-            tokio::spawn(Lane::new(options, line.clone(), &open, db, &count).run());
+            tokio::spawn(Lane::new(options, line.clone(), &open, db, &count).of(group).run());
         }
         Self { lines: vec![line], width: lanes.max(1), count }
     }
 
     /// Starts lanes with a line each, for requests that change a row: all that change the same one
     /// take the same lane.
-    pub fn apart(options: &PgConnectOptions, lanes: usize, db: &Db) -> Self {
+    pub fn apart(options: &PgConnectOptions, (lanes, group): Size, db: &Db) -> Self {
         let count = Arc::default();
         let every = (0..lanes.max(1)).map(|_| {
             let line = Line::new();
             // Whoever waits in this line waits for this lane alone.
-            tokio::spawn(Lane::new(options, line.clone(), &Arc::default(), db, &count).run());
+            tokio::spawn(
+                Lane::new(options, line.clone(), &Arc::default(), db, &count).of(group).run(),
+            );
             line
         });
         Self { lines: every.collect(), width: lanes.max(1), count }
@@ -320,6 +326,12 @@ impl<R: Request> Lane<R> {
         let keeper = Keeper::new(options.clone(), open.clone());
         let (db, count) = (db.clone(), count.clone());
         Self { line, keeper, db, count, pace: Pace::default(), busy: false }
+    }
+
+    /// Runs groups of this size at the most, whatever it measures.
+    fn of(mut self, group: Option<usize>) -> Self {
+        self.pace = group.map_or_else(Pace::default, Pace::fixed);
+        self
     }
 
     async fn run(mut self) {
@@ -459,10 +471,7 @@ impl<R: Request> Lane<R> {
 fn expire<R: Request>(line: &Line<R>, count: &Count) {
     let now = Instant::now();
     let late = |waiting: &Waiting<R>| now.saturating_duration_since(waiting.since) > QUEUE_TIME;
-    let expired = line
-        .lock()
-        .queue
-        .take(usize::MAX, |waiting| if late(waiting) { Pick::Take } else { Pick::Stay });
+    let expired = line.lock().queue.take_all_who(late);
     for waiting in expired {
         count.overloads.fetch_add(1, Ordering::Relaxed);
         waiting.tell(Err(Fault::Overloaded));

@@ -34,7 +34,7 @@ pub struct Shared {
     shape: Shape,
     /// Whether others may set other columns in the same statement.
     mixes: bool,
-    /// Its record; `None` where that is still to be given its id.
+    /// Its record; `None` for one that is to come to be.
     row: Option<Mark>,
     witness: Witness,
 }

@@ -60,8 +60,8 @@ pub fn record_of(write: &Write) -> Option<Key> {
 
 /// Who makes each of these writes and under which operation, as the change log is to have it: by the
 /// record's id, or for new records, whose ids may be still to be given, in their order.
-pub(super) fn writers(writes: &[&Write]) -> String {
-    let creates = writes.iter().any(|write| write.key.is_none());
+pub(super) fn writers(shape: &Shape, writes: &[&Write]) -> String {
+    let creates = matches!(shape, Shape::Insert(_));
     let mut text = String::with_capacity(writes.len() * 128);
     for write in writes {
         text.push(match text.is_empty() {

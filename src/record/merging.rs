@@ -12,8 +12,8 @@ use crate::record::body::Assignments;
 use crate::record::reconcile::{self, Sides};
 use crate::record::run::store::execute;
 use crate::record::statement::{self, Shape};
-use crate::record::store;
 use crate::record::{Conflict, Merged, Outcome, Row, Run, Write};
+use crate::record::{refusal, store};
 use crate::version::Version;
 
 /// How often a merge is made anew because the row moved again meanwhile.
@@ -34,6 +34,11 @@ pub(super) async fn write(
     let Some(resolve) = write.on_conflict else {
         return Ok(Some(Outcome::Conflict(conflict)));
     };
+    if conflict.sides.as_ref().is_some_and(|sides| !sides.wished())
+        && let Some(error) = refusal::unfit_value(conn, write, body).await?
+    {
+        return Ok(Some(Outcome::Refused(error)));
+    }
     for _ in 0..TRIES {
         let size = conflict.current.as_ref().map_or(0, |row| row.json.len());
         let planned = heavy::compute(size, || plan(&write.resource, &conflict, resolve));
@@ -132,7 +137,7 @@ async fn attempt(
         Ok(None) => Ok(None),
         Err(fault) => {
             let body = Some(&plan.assignments);
-            let error = super::refusal::explain(conn, write, body, fault).await?;
+            let error = refusal::explain(conn, write, body, fault).await?;
             Ok(Some(Outcome::Refused(error.detail("merged", true))))
         }
     }

@@ -79,9 +79,15 @@ impl Sides {
         Verdicts { base_available, mergeable: base_available && !clash && self.wished, fields }
     }
 
-    /// The merge of both changes; `None` without a base, and where a clash is left to the client.
+    /// Whether it is known what the client wants.
+    pub fn wished(&self) -> bool {
+        self.wished
+    }
+
+    /// The merge of both changes; `None` without a base, where a clash is left to the client, and where it is
+    /// not known what the client wants: a merge with nothing would lose its change unseen.
     pub fn merge(&self, resource: &Resource, resolve: Resolve) -> Option<(Row, Vec<FieldVerdict>)> {
-        let base = self.base.as_ref()?;
+        let base = self.base.as_ref().filter(|_| self.wished)?;
         let rules = &resource.settings.merge;
         let Merge { merged, fields } =
             merge::merge(base, &self.yours, &self.theirs, rules, resolve);
@@ -128,6 +134,13 @@ mod tests {
         let base = r#"{"amount": 1000, "memo": null}"#;
         let sides = Sides::new(&told(base, base), r#"{"amount": 1100, "memo": null}"#).unwrap();
         assert_eq!(sides.yours, sides.base.unwrap());
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_merged_with_nothing() {
+        let told = Told { sets: None, ..told(r#"{"n": 1}"#, "{}") };
+        let sides = Sides::new(&told, r#"{"n": 2}"#).unwrap();
+        assert!(!sides.wished() && sides.base.is_some());
     }
 
     #[test]

@@ -291,6 +291,19 @@ fn unfit(resource: &Resource, field: &str) -> Error {
     Error::field(Code::InvalidValue, field, message)
 }
 
+/// What is wrong with a body of which a value cannot be stored; `None` where all of them can.
+///
+/// # Errors
+/// Those of the database.
+pub(super) async fn unfit_value(
+    conn: &mut PgConnection,
+    write: &Write,
+    body: &Assignments,
+) -> Result<Option<Error>, Fault> {
+    let field = invalid_field(conn, write, Some(body)).await?;
+    Ok(field.map(|field| unfit(&write.resource, &field)))
+}
+
 /// The first column of the body whose value its type refuses, as PostgreSQL judges it, where it may be named.
 async fn invalid_field(
     conn: &mut PgConnection,

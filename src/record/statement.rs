@@ -1,21 +1,24 @@
 //! The SQL of records: one text per resource and shape. Names come only from the catalogue, values
 //! only as parameters. Pure: what runs the statements is `store`.
 
+mod compared;
 mod given;
 mod grouped;
 mod raised;
+mod stored;
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use crate::catalog::kind::Kind;
-use crate::catalog::store::{name_literal, typed_default};
 use crate::catalog::{Column, Resource, quote_literal};
 use crate::record::body::Assignments;
+use crate::record::statement::compared::current;
 use crate::record::statement::given::Given;
+use crate::record::statement::stored::{assigned, inserted};
 
 pub use given::Values;
+pub use stored::value;
 
 /// How many texts a resource keeps. Bodies with ever new sets of fields make ever new shapes.
 const KEPT: usize = 500;
@@ -235,24 +238,6 @@ fn version(resource: &Resource) -> String {
     format!("t.{}", resource.version_column().quoted)
 }
 
-/// The body's columns as a row `r`, read from a text.
-fn record(resource: &Resource, set: &[usize], body: &str) -> String {
-    let columns: Vec<_> = set
-        .iter()
-        .map(|&i| &resource.columns[i])
-        .map(|c| format!("{} {}", c.quoted, expanded_type(c)))
-        .collect();
-    format!("json_to_record({body}::json) AS r({})", columns.join(", "))
-}
-
-/// The type that a column of a body is read as.
-fn expanded_type(column: &Column) -> &str {
-    // PostgreSQL takes an array inside an array for a further dimension, but the elements of this
-    // one may be arrays themselves; and it makes vectors of arrays that it cannot read again.
-    let as_json = column.kind.json_elements().is_some() || column.kind == Kind::Vector;
-    if as_json { "json" } else { &column.sql_type }
-}
-
 /// Names the actor to the change log, and the operation where one is given beside it, for this
 /// statement only. It rides along in the statement, so that it costs no round trip.
 fn actor(parameter: usize) -> Vec<String> {
@@ -296,30 +281,6 @@ fn insert(resource: &Resource, set: &[usize], given: Given) -> String {
         row(resource, None),
         key_parts(resource),
     )
-}
-
-/// What a new row stores in a column: SQL has no other NOT NULL value for JSON's null.
-fn inserted(column: &Column) -> String {
-    match column.kind {
-        Kind::Json { .. } if column.not_null => format!("coalesce(r.{}, 'null')", column.quoted),
-        _ => value(column),
-    }
-}
-
-/// The value of the body's row `r`.
-pub fn value(column: &Column) -> String {
-    let Column { quoted, sql_type, .. } = column;
-    if column.kind == Kind::Vector {
-        return format!("translate(r.{quoted}::text, '[\",]', '   ')::{sql_type}");
-    }
-    match column.kind.json_elements() {
-        Some(element) => format!(
-            "CASE WHEN r.{quoted} IS NOT NULL THEN ARRAY(SELECT nullif(e.value::text, 'null')::{element} \
-             FROM json_array_elements(r.{quoted}) WITH ORDINALITY AS e(value, place) \
-             ORDER BY e.place)::{sql_type} END"
-        ),
-        None => format!("r.{quoted}"),
-    }
 }
 
 fn update(resource: &Resource, columns: &Columns, given: Given) -> String {
@@ -402,97 +363,6 @@ fn delete(resource: &Resource, given: &Given) -> String {
     )
 }
 
-/// What an update stores in a column: the value of the body's row `r`, seen beside the row `t`.
-///
-/// Some values look alike in JSON: SQL NULL and JSON's null, arrays that begin at different
-/// subscripts. Where the body says what the row says already, the row's value stays, so that a
-/// record that was read and sent back is the same record.
-fn assigned(column: &Column, merged: bool) -> String {
-    let Column { quoted, .. } = column;
-    match &column.kind {
-        Kind::Json { binary } => {
-            let name = if *binary { "jsonb" } else { "json" };
-            if merged {
-                let merge = format!(
-                    "counterfoil.json_merge_patch(t.{quoted}::jsonb, r.{quoted}::jsonb)::{name}"
-                );
-                return merge;
-            }
-            let null = if column.not_null {
-                format!("'null'::{name}")
-            } else {
-                format!("CASE WHEN {name}_typeof(t.{quoted}) = 'null' THEN t.{quoted} END")
-            };
-            let value = format!("coalesce(r.{quoted}, {null})");
-            // `json` keeps the spelling it was written in, and so do we.
-            if *binary { value } else { kept(column, &value, &same_json(quoted)) }
-        }
-        Kind::Array(_) | Kind::Composite => {
-            let new = if column.kind.json_elements().is_some() {
-                format!("r.{quoted}::text")
-            } else {
-                format!("to_json(r.{quoted})::text")
-            };
-            kept(column, &value(column), &format!("{new} = to_json(t.{quoted})::text"))
-        }
-        _ => value(column),
-    }
-}
-
-/// The row's own value where the body says the same, else `value`.
-fn kept(Column { quoted, .. }: &Column, value: &str, same: &str) -> String {
-    format!("CASE WHEN {same} THEN t.{quoted} ELSE {value} END")
-}
-
-/// Whether a `json` of the body is that of the row, but for what JSON does not keep: space around
-/// it, and how a text that stands alone is escaped.
-fn same_json(quoted: &str) -> String {
-    let trimmed = |row| format!("btrim({row}.{quoted}::text, E' \\t\\n\\r')");
-    format!(
-        "({} = {} OR json_typeof(r.{quoted}) = 'string' AND json_typeof(t.{quoted}) = 'string' \
-         AND r.{quoted} #>> '{{}}' = t.{quoted} #>> '{{}}')",
-        trimmed("r"),
-        trimmed("t")
-    )
-}
-
-/// Parameters: the key's parts, the client's version, and with `compared` the body.
-fn current(resource: &Resource, compared: Option<&Columns>, given: &Given) -> String {
-    let body = &given.body;
-    let (nothing_new, sets, source) = match compared {
-        None => ("false".to_owned(), "NULL::text".to_owned(), String::new()),
-        Some(columns) => {
-            let source = if columns.set.is_empty() {
-                format!("CROSS JOIN (SELECT {body}::text) AS r")
-            } else {
-                format!("CROSS JOIN {}", record(resource, &columns.set, body))
-            };
-            (nothing_new(resource, columns), sets(resource, columns), source)
-        }
-    };
-    let version = version(resource);
-    format!(
-        "SELECT {version}, {row}, {nothing_new}, c.version, c.op = 'delete', c.\"by\", {at}, \
-         CASE WHEN {version} IS NULL THEN {last} END, \
-         (SELECT {base} FROM counterfoil.change AS b WHERE b.resource = {name} AND b.id = {id} \
-         AND b.version = {yours}::int4 AND b.op <> 'delete'), {sets}{place} \
-         FROM {from} LEFT JOIN {table} AS t ON {key} \
-         LEFT JOIN LATERAL (SELECT * FROM counterfoil.change AS c \
-         WHERE c.resource = {name} AND c.id = {id} ORDER BY c.version DESC LIMIT 1) AS c ON true {source}",
-        row = row(resource, None),
-        at = moment("c.at"),
-        last = document(resource, "c.doc"),
-        base = document(resource, "b.doc"),
-        table = resource.table,
-        key = key_equals(resource, &given.key),
-        name = name_literal(resource),
-        id = record_id_of(resource, &given.key),
-        yours = given.wanted,
-        place = given.place(),
-        from = given.sources.first().map_or("(SELECT) AS one", String::as_str),
-    )
-}
-
 /// A moment in the spelling of RFC 3339, in UTC with microseconds.
 pub fn moment(column: &str) -> String {
     format!("to_char({column} AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"')")
@@ -512,47 +382,4 @@ pub fn document(resource: &Resource, doc: &str) -> String {
          WHERE m.key = ANY (ARRAY[{}]))",
         shown.join(", ")
     )
-}
-
-/// What an update sets, as the row's JSON has it: spelled by PostgreSQL, with its defaults. A default
-/// that differs each time is nobody's wish and is left out.
-fn sets(resource: &Resource, columns: &Columns) -> String {
-    let set = columns.set.iter().map(|&i| format!("r.{}", resource.columns[i].quoted));
-    let defaulted = columns
-        .defaulted
-        .iter()
-        .map(|&i| &resource.columns[i])
-        .filter(|c| !c.default_volatile)
-        .map(|c| format!("{} AS {}", typed_default(c), c.quoted));
-    let all: Vec<_> = set.chain(defaulted).collect();
-    object(&all)
-}
-
-/// Whether an update would leave every column as it is. Compared as `jsonb`, by value: 1 is 1.0 and
-/// a moment is the same in every time zone. A default that differs each time cannot tell a retry
-/// from a change and is left out.
-fn nothing_new(resource: &Resource, columns: &Columns) -> String {
-    let same = |column: &Column, value: &str| {
-        let current = format!("t.{}", column.quoted);
-        let same = format!("to_jsonb({value}) IS NOT DISTINCT FROM to_jsonb({current})");
-        match column.kind {
-            // Not all that `json` holds fits into `jsonb`: 1e1000000.
-            Kind::Json { binary: false } => {
-                format!("CASE WHEN ({value})::text = {current}::text THEN true ELSE {same} END")
-            }
-            _ => same,
-        }
-    };
-    let set = columns.set.iter().map(|&i| {
-        let column = &resource.columns[i];
-        same(column, &assigned(column, columns.merged.contains(&i)))
-    });
-    let defaulted = columns
-        .defaulted
-        .iter()
-        .map(|&i| &resource.columns[i])
-        .filter(|c| !c.default_volatile)
-        .map(|c| same(c, &typed_default(c)));
-    let all: Vec<_> = set.chain(defaulted).collect();
-    if all.is_empty() { "true".to_owned() } else { format!("({})", all.join(" AND ")) }
 }

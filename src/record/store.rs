@@ -233,7 +233,8 @@ pub(super) async fn explain(
 ) -> Result<Option<Outcome>, Fault> {
     let found = match current(conn, write, body).await {
         // What cannot even be compared with the row is not what the row holds already.
-        Err(fault) if body.is_some() && fault.is_refusal() => {
+        // (A text of a type such as `tsvector` that cannot be read is a `Mismatch`.)
+        Err(fault) if body.is_some() && (fault.is_refusal() || fault == Fault::Mismatch) => {
             recover(conn, write.run, fault).await?;
             current(conn, write, None).await?
         }
@@ -328,7 +329,7 @@ pub async fn compare(conn: &mut PgConnection, write: &Write) -> Result<Outcome, 
         _ => None,
     };
     let found = match current(conn, write, body).await {
-        Err(Fault::Value | Fault::Check(_)) => {
+        Err(Fault::Value | Fault::Check(_) | Fault::Mismatch) => {
             let error = refusal::explain(conn, write, body, Fault::Value).await?;
             return Ok(Outcome::Refused(error));
         }

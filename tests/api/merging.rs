@@ -124,3 +124,37 @@ async fn explain(server: &Server, row: i32, accepted: &[Accepted]) {
         }
     }
 }
+
+/// A value that only PostgreSQL can judge is no reason to take the client's whole change for nothing.
+#[tokio::test]
+async fn what_cannot_be_stored_is_refused_and_never_merged_away() {
+    let table = "CREATE TABLE odd (id integer PRIMARY KEY, d date, r real, v tsvector, j json, n integer, t text);
+        INSERT INTO odd (id, n, t) VALUES (1, 1, 'a')";
+    let server = Server::start(table, &["odd"]).await;
+    server.patch("/odd/1", None, r#"{"t":"b"}"#).await.expect(200);
+    for (body, field) in [
+        (r#"{"d":"2023-02-29","n":5}"#, "d"),
+        (r#"{"r":1e39,"n":5}"#, "r"),
+        (r#"{"v":"'a","n":5}"#, "v"),
+    ] {
+        for resolve in ["merge", "merge_mine", "merge_theirs"] {
+            let path = format!("/odd/1?on_conflict={resolve}");
+            let reply = server.patch(&path, Some("\"1\""), body).await;
+            let reply = reply.expect_error(422, "INVALID_VALUE");
+            assert_eq!(reply.details()["field"], field);
+        }
+        // Without a merge, the stale tag is what is told first.
+        let reply = server.patch("/odd/1", Some("\"1\""), body).await;
+        let reply = reply.expect_error(409, "WRITE_CONFLICT");
+        assert_eq!(reply.details()["mergeable"], false);
+    }
+    // It can be stored, and not be compared: the client is to decide.
+    let body = r#"{"j":1e131072,"n":5}"#;
+    server
+        .patch("/odd/1?on_conflict=merge", Some("\"1\""), body)
+        .await
+        .expect_error(409, "WRITE_CONFLICT");
+    let row = server.value("SELECT version || t || n FROM odd").await;
+    assert_eq!(row.as_deref(), Some("2b1"));
+    server.patch("/odd/1?on_conflict=merge", Some("\"1\""), r#"{"n":5}"#).await.expect(200);
+}

@@ -34,15 +34,22 @@ pub(super) struct Pace {
     /// A smaller size, and how many seconds a request took there.
     before: Option<(usize, f64)>,
     rest: u32,
+    /// Whether somebody else has said how many.
+    fixed: bool,
 }
 
 impl Default for Pace {
     fn default() -> Self {
-        Self { most: USUAL, sample: 0, seconds: 0.0, before: None, rest: 0 }
+        Self { most: USUAL, sample: 0, seconds: 0.0, before: None, rest: 0, fixed: false }
     }
 }
 
 impl Pace {
+    /// Groups of this size, whatever is measured.
+    pub(super) fn fixed(most: usize) -> Self {
+        Self { most, fixed: true, ..Self::default() }
+    }
+
     /// The most requests that the next statement carries.
     pub(super) fn most(&self) -> usize {
         self.most
@@ -50,6 +57,9 @@ impl Pace {
 
     /// Takes note of a group that ran as one.
     pub(super) fn ran(&mut self, size: usize, took: Duration) {
+        if self.fixed {
+            return;
+        }
         if took > LONG && size > 1 {
             self.set(size / 2);
         } else if self.most < USUAL {
@@ -66,6 +76,9 @@ impl Pace {
     }
 
     fn set(&mut self, most: usize) {
+        if self.fixed {
+            return;
+        }
         *self = Self { most: most.clamp(1, MOST), rest: REST, ..Self::default() };
     }
 

@@ -80,6 +80,13 @@ impl<T> Queue<T> {
         places.into_iter().filter_map(|place| self.remove(place)).collect()
     }
 
+    /// Those who wait and of whom this holds, however many they are.
+    pub(super) fn take_all_who(&mut self, leaves: impl Fn(&T) -> bool) -> Vec<T> {
+        let leaving = self.waiting.iter().filter(|(_, (_, one))| leaves(one));
+        let places: Vec<_> = leaving.map(|(place, _)| *place).collect();
+        places.into_iter().filter_map(|place| self.remove(place)).collect()
+    }
+
     /// Everybody who waits.
     pub(super) fn take_all(&mut self) -> impl Iterator<Item = T> {
         self.parties.clear();

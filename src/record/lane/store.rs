@@ -147,9 +147,14 @@ impl Request for Shared {
             let explained = many::store::explain(conn, shape, &writes).await?;
             for (place, outcome) in alike.into_iter().zip(explained) {
                 if let Some(outcome) = outcome {
-                    group[place].witness.tell(&group[place].write, &outcome);
                     outcomes[place] = Ok(outcome);
                 }
+            }
+        }
+        // Not before all are explained: where one cannot be, all are run again.
+        for (shared, outcome) in group.iter().zip(&outcomes) {
+            if let Ok(outcome) = outcome {
+                shared.witness.tell(&shared.write, outcome);
             }
         }
         Ok(outcomes)
@@ -168,12 +173,18 @@ pub struct Lanes {
 }
 
 impl Lanes {
-    /// Starts lanes on a database, so many for reads and so many for writes.
-    pub fn start(options: &PgConnectOptions, lanes: usize, db: Db, witness: Witness) -> Self {
+    /// Starts lanes on a database, so many for reads and so many for writes, with the size of their
+    /// groups where it is not for them to find.
+    pub fn start(
+        options: &PgConnectOptions,
+        size: (usize, Option<usize>),
+        db: Db,
+        witness: Witness,
+    ) -> Self {
         let options = connect::of_a_lane(options);
         Self {
-            reads: lane::Lanes::shared(&options, lanes, &db),
-            writes: lane::Lanes::apart(&options, lanes, &db),
+            reads: lane::Lanes::shared(&options, size, &db),
+            writes: lane::Lanes::apart(&options, size, &db),
             next: AtomicUsize::default(),
             witness,
             db,

@@ -124,7 +124,8 @@ pub async fn write_each(
         shape => statement::text(&first.resource, &Shape::Each(Box::new(shape.clone()))),
     };
     let query = addressed(sqlx::query(AssertSqlSafe(text)), shape, writes);
-    let rows = values(query.bind(many::writers(writes)), shape, writes).fetch_all(conn).await;
+    let rows =
+        values(query.bind(many::writers(shape, writes)), shape, writes).fetch_all(conn).await;
     let rows = rows.map_err(|error| Fault::from(error).of_a_write())?;
     // It is done: what cannot be told from its rows, only the change log tells.
     answers(shape, writes, &rows).map_err(|_| Fault::OutcomeUnknown)

@@ -68,7 +68,7 @@ pub(super) struct Bench {
 impl Bench {
     pub(super) async fn new(settings: Settings, records: usize) -> Self {
         let config = format!(
-            "[resource.items]\nstrict_etags = {}\nrequire_if_match = {}\nconflict_status = {}",
+            "[server]\nlanes = 1\n[resource.items]\nstrict_etags = {}\nrequire_if_match = {}\nconflict_status = {}",
             settings.strict_etags, settings.require_if_match, settings.conflict_status
         );
         let server = Server::configured(ITEMS, &["items"], &config).await;
@@ -93,6 +93,22 @@ impl Bench {
         } else {
             Reply::of(self.request(cell, id)).await
         };
+        self.judge(cell, id, &reply).await
+    }
+
+    /// As [`Self::run`], for cells that come at once and meet in one lane.
+    pub(super) async fn run_together(&mut self, cells: &[Cell]) -> Vec<String> {
+        let ids: Vec<_> = cells.iter().map(|cell| self.record(cell.state)).collect();
+        let sent = cells.iter().zip(&ids).map(|(cell, id)| Reply::of(self.request(cell, *id)));
+        let replies = futures_util::future::join_all(sent).await;
+        let mut differences = Vec::new();
+        for ((cell, id), reply) in cells.iter().zip(ids).zip(replies) {
+            differences.extend(self.judge(cell, id, &reply).await);
+        }
+        differences
+    }
+
+    async fn judge(&mut self, cell: &Cell, id: i32, reply: &Reply) -> Vec<String> {
         let after = self.snapshot(id).await;
         self.changes += after.logged - changes_before(cell.state);
 
@@ -105,7 +121,7 @@ impl Bench {
             self.settings,
         );
         let expected = expected(cell, id, outcome, self.settings);
-        let found = found(cell, &reply, &after);
+        let found = found(cell, reply, &after);
         expected
             .iter()
             .zip(&found)

@@ -32,6 +32,40 @@ async fn every_write_honours_its_preconditions() {
     try_every_cell(pairs(), DEFAULTS, Manner::Plain).await;
 }
 
+/// Cells of one verb are alike, so those that come at once share statements.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn writes_that_share_a_statement_are_each_judged_by_their_own_preconditions() {
+    let pairs = pairs();
+    let mut bench = Bench::new(DEFAULTS, pairs.len() * Verb::ALL.len() * State::ALL.len()).await;
+    let mut differences = Vec::new();
+    for verb in Verb::ALL {
+        let cell = |&(if_match, if_none_match): &(Header, Header)| {
+            let manner = Manner::Plain;
+            State::ALL.map(|state| Cell { verb, state, if_match, if_none_match, manner })
+        };
+        let cells: Vec<_> = pairs.iter().flat_map(cell).collect();
+        for together in cells.chunks(60) {
+            differences.extend(bench.run_together(together).await);
+        }
+    }
+    assert!(
+        differences.is_empty(),
+        "{} differences:\n{}",
+        differences.len(),
+        differences.join("\n")
+    );
+    let lane = async |figure: &str| {
+        let text = reqwest::get(format!("{}/metrics", bench.server.url)).await.unwrap();
+        let text = text.text().await.unwrap();
+        let name = format!("counterfoil_lane_{figure}_total{{lane=\"writes\"}} ");
+        let found = text.lines().find_map(|line| line.strip_prefix(&name));
+        found.unwrap().parse::<usize>().unwrap()
+    };
+    let (requests, statements) = (lane("requests").await, lane("statements").await);
+    assert!(requests > 2 * statements, "{requests} requests in {statements} statements");
+    bench.finish().await;
+}
+
 #[tokio::test]
 async fn a_dry_run_answers_what_would_happen_and_writes_nothing() {
     try_every_cell(meanings(false), DEFAULTS, Manner::DryRun).await;
