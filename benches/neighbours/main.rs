@@ -8,6 +8,7 @@
 mod client;
 mod disturber;
 #[path = "../http/histogram.rs"]
+#[expect(dead_code, reason = "shared with the other benchmark, which asks for more")]
 mod histogram;
 mod neighbour;
 #[path = "../http/postgres.rs"]
