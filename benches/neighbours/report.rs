@@ -57,7 +57,24 @@ pub(crate) fn tables(rounds: &[Rounds], seconds: f64) -> String {
             }
         }
     }
-    format!("{table}{failures}\n## Who disturbs\n\n{disturbers}")
+    format!("{}{table}{failures}\n## Who disturbs\n\n{disturbers}", noise(rounds))
+}
+
+/// How far two measurements of the same differ, where that was measured.
+fn noise(rounds: &[Rounds]) -> String {
+    let nobody = rounds.iter().find(|(disturber, _)| *disturber == Disturber::Nobody);
+    let Some((_, Ok(pairs))) = nobody else { return String::new() };
+    let ratios = (0..Class::ALL.len()).map(|place| ratio(pairs, place));
+    let most = ratios.map(|ratio| ratio.max(1.0 / ratio)).fold(1.0, f64::max);
+    format!(
+        "Beside nobody, p99 differed by {most:.1} ×: smaller ratios of this run say nothing.\n\n"
+    )
+}
+
+/// The p99 of a class beside a disturber, by its p99 alone.
+fn ratio(pairs: &[Pair], place: usize) -> f64 {
+    let p99 = |sample: &Sample| sample.classes[place].latencies.quantile_ms(990);
+    median(pairs, |pair| p99(&pair.with) / p99(&pair.without))
 }
 
 fn row(disturber: Disturber, class: Class, place: usize, pairs: &[Pair]) -> Vec<String> {
@@ -68,7 +85,7 @@ fn row(disturber: Disturber, class: Class, place: usize, pairs: &[Pair]) -> Vec<
     let half_beside = median(pairs, |pair| quantile(&pair.with, 500));
     let most = median(pairs, |pair| quantile(&pair.without, 990));
     let most_beside = median(pairs, |pair| quantile(&pair.with, 990));
-    let ratio = median(pairs, |pair| quantile(&pair.with, 990) / quantile(&pair.without, 990));
+    let ratio = ratio(pairs, place);
     let rate = median(pairs, |pair| count(&pair.with) / count(&pair.without));
     let refused: u64 = pairs.iter().map(|pair| pair.with.classes[place].refused).sum();
     let within = if ratio <= 2.0 && refused == 0 { "yes" } else { "**no**" };
