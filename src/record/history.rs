@@ -47,22 +47,43 @@ pub async fn read(
     before: Option<Version>,
     limit: usize,
 ) -> Result<(Vec<Entry>, bool), Fault> {
-    let text = statement(resource);
-    let logged = bind_key(sqlx::query(AssertSqlSafe(text)), key)
-        .bind(before.map(|version| version.0))
-        .bind(i64::try_from(limit).unwrap_or(i64::MAX))
-        .fetch_all(conn)
-        .await?;
+    let query = |text| {
+        bind_key(sqlx::query(AssertSqlSafe(text)), key)
+            .bind(before.map(|version| version.0))
+            .bind(i64::try_from(limit).unwrap_or(i64::MAX))
+    };
+    let logged = match query(statement(resource, Compared::ByValue)).fetch_all(&mut *conn).await {
+        Ok(logged) => logged,
+        Err(error) => match Fault::from(error) {
+            // Either the id is none, or a `json` column holds what has no value in `jsonb` (1e1000000): then
+            // what changed is told by how it is spelled.
+            Fault::Value => {
+                query(statement(resource, Compared::BySpelling)).fetch_all(conn).await?
+            }
+            fault => return Err(fault),
+        },
+    };
     let found: i64 = logged.first().map_or(Ok(0), |row| row.try_get("found"))?;
     let entries = logged.iter().map(entry).collect::<Result<Vec<_>, _>>()?;
     let more = usize::try_from(found).is_ok_and(|found| found > entries.len());
     Ok((entries, more))
 }
 
+/// How it is found out which fields changed.
+#[derive(Clone, Copy)]
+enum Compared {
+    ByValue,
+    BySpelling,
+}
+
 /// Parameters: the key's parts, the version before which to begin, how many at most. A page that is full ends
 /// early: first by what the rows take where they lie, so that not all of a large page is fetched, then by what
 /// they are as text.
-fn statement(resource: &Resource) -> String {
+fn statement(resource: &Resource, compared: Compared) -> String {
+    let value = |row: &str| match compared {
+        Compared::ByValue => format!("({row}.doc::jsonb -> f.name)"),
+        Compared::BySpelling => format!("({row}.doc -> f.name)::text"),
+    };
     let columns: Vec<_> = resource
         .readable()
         .filter(|c| c.name != resource.version_column().name)
@@ -72,7 +93,7 @@ fn statement(resource: &Resource) -> String {
         "SELECT c.version, c.op, {at} AS at, c.\"by\" AS \"by\", c.merged_from, c.shown AS doc, c.found, \
          CASE WHEN c.op IN ('delete', 'baseline') THEN '{{}}'::text[] ELSE ARRAY( \
            SELECT f.name FROM unnest(ARRAY[{columns}]::text[]) WITH ORDINALITY AS f(name, place) \
-           WHERE (c.doc::jsonb -> f.name) IS DISTINCT FROM (p.doc::jsonb -> f.name) \
+           WHERE {yours} IS DISTINCT FROM {theirs} \
            ORDER BY f.place) END AS changed \
          FROM (SELECT c.*, sum(octet_length(c.shown)) OVER up AS size \
            FROM (SELECT c.*, {doc} AS shown \
@@ -88,6 +109,8 @@ fn statement(resource: &Resource) -> String {
            AND p.id = c.id AND p.version < c.version AND p.op <> 'delete' AND c.op <> 'create' \
            ORDER BY p.version DESC LIMIT 1) AS p ON true \
          WHERE c.size - octet_length(c.shown) < {BYTES} ORDER BY c.version DESC",
+        yours = value("c"),
+        theirs = value("p"),
         id = record_id(resource),
         before = resource.key.len() + 1,
         most = resource.key.len() + 2,

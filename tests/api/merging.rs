@@ -157,4 +157,9 @@ async fn what_cannot_be_stored_is_refused_and_never_merged_away() {
     let row = server.value("SELECT version || t || n FROM odd").await;
     assert_eq!(row.as_deref(), Some("2b1"));
     server.patch("/odd/1?on_conflict=merge", Some("\"1\""), r#"{"n":5}"#).await.expect(200);
+    // Nor does it take its history away.
+    server.patch("/odd/1", None, body).await.expect(200);
+    let history = server.get("/odd/1/history").await.expect(200);
+    assert_eq!(history.data()[0]["changed"], json!(["j"]));
+    server.get("/odd/one/history").await.expect_error(400, "INVALID_ID");
 }
