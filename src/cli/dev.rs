@@ -86,7 +86,7 @@ async fn serve_demo(
         ));
     }
     let service = serve::start(url, config).await?;
-    let listener = serve::bind(listen).await?;
+    let listener = serve::bind(listen)?;
     let local = serve::local(&listener)?;
     say(&format!("database: {url}"));
     say(&format!("listening: http://{local}"));

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::net::SocketAddr;
 use std::path::Path;
 
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::cli::{Failure, ServeArgs, say};
@@ -31,7 +31,7 @@ pub(super) async fn serve(
     let config = read_config(config)?;
     let listen = address(args.listen, &config);
     let service = start(database_url, config).await?;
-    let listener = bind(listen).await?;
+    let listener = bind(listen)?;
     say(&format!("listening: http://{}", local(&listener)?));
     server::run(listener, service.router.clone(), ended).await;
     Ok(())
@@ -60,10 +60,19 @@ pub(super) fn address(flag: Option<SocketAddr>, config: &Config) -> SocketAddr {
     flag.or(config.server.listen).unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 8080)))
 }
 
-pub(super) async fn bind(address: SocketAddr) -> Result<TcpListener, Failure> {
-    TcpListener::bind(address)
-        .await
-        .map_err(|error| Failure::new(format!("cannot listen on {address}: {error}")))
+/// How many connections may wait to be accepted. Where several thousand clients come at once, each that
+/// finds no room tries again only after a second.
+const BACKLOG: u32 = 4096;
+
+pub(super) fn bind(address: SocketAddr) -> Result<TcpListener, Failure> {
+    let listen = || {
+        let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+        // A server that is started anew need not wait for the connections of the one before.
+        socket.set_reuseaddr(true)?;
+        socket.bind(address)?;
+        socket.listen(BACKLOG)
+    };
+    listen().map_err(|error| Failure::new(format!("cannot listen on {address}: {error}")))
 }
 
 pub(super) fn local(listener: &TcpListener) -> Result<SocketAddr, Failure> {
