@@ -137,13 +137,6 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_merged_with_nothing() {
-        let told = Told { sets: None, ..told(r#"{"n": 1}"#, "{}") };
-        let sides = Sides::new(&told, r#"{"n": 2}"#).unwrap();
-        assert!(!sides.wished() && sides.base.is_some());
-    }
-
-    #[test]
     fn a_merge_patch_is_said_against_the_base() {
         let mut told = told(r#"{"meta": {"a": 1, "b": 2}}"#, r#"{"meta": {"b": null, "c": 3}}"#);
         told.merge_patched = vec!["meta".to_owned()];

@@ -300,22 +300,23 @@ fn update(resource: &Resource, columns: &Columns, given: Given) -> String {
 
 /// The columns that patches may set in one statement, each of them others: at most as many as a number has
 /// bits to say which.
-pub fn mixable(resource: &Resource) -> Vec<usize> {
+pub fn mixable(resource: &Resource) -> impl Iterator<Item = usize> {
     let plain = resource.writable().filter(|(_, column)| column.plain);
-    plain.map(|(place, _)| place).take(63).collect()
+    plain.map(|(place, _)| place).take(63)
 }
 
 /// Whether an update may be one of [`Shape::Mixed`].
 pub fn may_mix(resource: &Resource, shape: &Shape) -> bool {
     let Shape::Update(Columns { set, defaulted, merged }) = shape else { return false };
-    defaulted.is_empty() && merged.is_empty() && {
-        let mixable = mixable(resource);
-        set.iter().all(|place| mixable.contains(place))
-    }
+    // Both are in the order of the table, so one pass through them will do.
+    let mut mixable = mixable(resource);
+    defaulted.is_empty()
+        && merged.is_empty()
+        && set.iter().all(|place| mixable.any(|other| other == *place))
 }
 
 fn mixed(resource: &Resource) -> String {
-    let columns = mixable(resource);
+    let columns: Vec<_> = mixable(resource).collect();
     let given = Given::mixed(resource, &columns);
     let mut assignments = String::new();
     for (bit, &i) in columns.iter().enumerate() {

@@ -165,7 +165,7 @@ fn values<'q>(
     let mixable;
     let set = match shape {
         Shape::Mixed => {
-            mixable = statement::mixable(resource);
+            mixable = statement::mixable(resource).collect::<Vec<_>>();
             mixable.as_slice()
         }
         shape => shape.set(),

@@ -30,15 +30,13 @@ impl Given {
     }
 
     fn free(resource: &Resource, set: &[usize], deletes: bool, lists: &Lists) -> Self {
-        let keys: Vec<_> = names(resource).iter().map(|name| format!("g.{name}")).collect();
-        let order: Vec<_> = resource.key_columns().map(|c| format!("t.{}", c.quoted)).collect();
         let free = format!(
             "free AS MATERIALIZED (SELECT g.* FROM {} JOIN {} AS t ON {} ORDER BY {} \
              FOR {} OF t SKIP LOCKED)",
             lists.source(),
             resource.table,
-            key_equals(resource, &keys),
-            order.join(", "),
+            key_equals(resource, &keys(resource)),
+            order(resource),
             strength(deletes),
         );
         let sources = vec!["free AS g".to_owned()];
@@ -49,7 +47,7 @@ impl Given {
     fn listed(resource: &Resource, set: &[usize]) -> Self {
         let value = |(nth, place): (usize, usize)| (place, format!("g.v{nth}"));
         Self {
-            key: names(resource).iter().map(|name| format!("g.{name}")).collect(),
+            key: keys(resource),
             wanted: "g.wanted".to_owned(),
             unwanted: "g.unwanted".to_owned(),
             values: Values::of(resource, set).plain.into_iter().enumerate().map(value).collect(),
@@ -132,6 +130,17 @@ fn names(resource: &Resource) -> Vec<String> {
     (0..resource.key.len()).map(|part| format!("k{part}")).collect()
 }
 
+/// The parts of the key in a row of a list.
+fn keys(resource: &Resource) -> Vec<String> {
+    names(resource).iter().map(|name| format!("g.{name}")).collect()
+}
+
+/// The order in which everybody takes rows.
+fn order(resource: &Resource) -> String {
+    let order: Vec<_> = resource.key_columns().map(|c| format!("t.{}", c.quoted)).collect();
+    order.join(", ")
+}
+
 /// Names each write's actor and operation to the change log, for this statement only.
 pub(super) fn writers(parameter: usize) -> Vec<String> {
     vec![format!("set_config('counterfoil.writers', ${parameter}, true)")]
@@ -144,7 +153,7 @@ fn strength(deletes: bool) -> &'static str {
 /// Parameters: a list per part of the key. Gives the rows that are there, with the place and the key
 /// that each was asked for by.
 pub(super) fn get(resource: &Resource, select: Option<&[usize]>) -> String {
-    let keys: Vec<_> = names(resource).iter().map(|name| format!("g.{name}")).collect();
+    let keys = keys(resource);
     format!(
         "SELECT {}, {}, g.place, {} FROM {} JOIN {} AS t ON {}",
         version(resource),
@@ -158,20 +167,12 @@ pub(super) fn get(resource: &Resource, select: Option<&[usize]>) -> String {
 
 /// Parameters: a list per part of the key.
 pub(super) fn lock(resource: &Resource, deletes: bool) -> String {
-    let lists: Vec<_> = (1..=resource.key.len()).map(|i| format!("${i}::text[]")).collect();
-    let names: Vec<_> = (0..resource.key.len()).map(|part| format!("k{part}")).collect();
-    let same = resource.key_columns().zip(&names);
-    let same: Vec<_> =
-        same.map(|(c, name)| format!("t.{} = g.{name}::{}", c.quoted, c.cast_type)).collect();
-    let order: Vec<_> = resource.key_columns().map(|c| format!("t.{}", c.quoted)).collect();
     format!(
-        "SELECT count(*) FROM (SELECT FROM {} AS t JOIN unnest({}) AS g({}) ON {} ORDER BY {} \
-         FOR {} OF t) AS locked",
+        "SELECT count(*) FROM (SELECT FROM {} AS t JOIN {} ON {} ORDER BY {} FOR {} OF t) AS locked",
         resource.table,
-        lists.join(", "),
-        names.join(", "),
-        same.join(" AND "),
-        order.join(", "),
+        Lists::keys(resource).source(),
+        key_equals(resource, &keys(resource)),
+        order(resource),
         strength(deletes),
     )
 }

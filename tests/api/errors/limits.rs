@@ -1,9 +1,13 @@
 //! Limits on what a stranger may send.
 
+use std::time::Duration;
+
+use futures_util::future::join_all;
 use reqwest::Method;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
+use crate::support::process::{Program, signal};
 use crate::support::{Reply, Server, json};
 
 const TABLE: &str =
@@ -138,4 +142,27 @@ async fn requests_that_are_no_http_get_no_further() {
         );
     }
     server.get("/t/1").await.expect(200);
+}
+
+/// They are let in by the system while the server is busy with something else; here it does nothing at all.
+#[tokio::test]
+async fn clients_who_come_all_at_once_find_room_to_wait() {
+    const CROWD: usize = 1000;
+    let server = Server::start(TABLE, &["t"]).await;
+    let mut program = Program::serve(&server.database_url).await;
+    let address = program.url.trim_start_matches("http://").to_owned();
+    signal("STOP", &[program.pid]);
+    let connect = || tokio::time::timeout(Duration::from_secs(10), TcpStream::connect(&address));
+    let mut clients = join_all((0..CROWD).map(|_| connect())).await;
+    signal("CONT", &[program.pid]);
+    let let_in = clients.iter().filter(|client| matches!(client, Ok(Ok(_)))).count();
+    assert_eq!(let_in, CROWD);
+    let mut last = clients.pop().unwrap().unwrap().unwrap();
+    last.write_all(b"GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await.unwrap();
+    let mut said = String::new();
+    last.read_to_string(&mut said).await.unwrap();
+    assert!(said.starts_with("HTTP/1.1 200"), "{said}");
+    drop(clients);
+    signal("TERM", &[program.pid]);
+    assert!(program.ended().await.success());
 }
