@@ -37,6 +37,23 @@ async fn every_change_names_its_own_actor_and_operation() {
     assert_eq!(server.value(operations).await, Some(all));
 }
 
+/// Their ids are known beforehand, and still they are new.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_creates_by_put_in_company_is_named() {
+    let server = start().await;
+    let creations = all(&server, 1001..=1000 + MANY, |server, id| {
+        let request = server.request(Method::PUT, &format!("/notes/{id}"));
+        let request = request.header("if-none-match", "*").header("x-actor", format!("{id}"));
+        json(request, r#"{"text":"new"}"#)
+    });
+    for (id, reply) in creations.await {
+        assert_eq!(reply.expect(201).data()["id"], id);
+    }
+    let wrong = "SELECT string_agg(id || ' by ' || \"by\", ', ') FROM counterfoil.change \
+         WHERE op = 'create' AND \"by\" <> id";
+    assert_eq!(server.value(wrong).await, None);
+}
+
 /// A table whose owner reads who writes sees each writer alone.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_default_that_reads_the_actor_reads_each_ones_own() {
